@@ -101,7 +101,7 @@ void CifarCnn::train(Tape& tape) const {
     tape.phase("backward");
     net.backward(loss.backward());
   } else {
-    CrossEntropyLoss loss(tape, batch, kClasses, dtype, mixed);
+    CrossEntropyLoss loss(tape, batch, kClasses, dtype, {.mixed = mixed});
     tape.phase("forward");
     loss.forward(net.forward(x), label);
     tape.phase("backward");

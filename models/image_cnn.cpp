@@ -118,7 +118,7 @@ void ImageCnn::train(Tape& tape) const {
   if (binary())
     step(BinaryLoss(tape, batch, dtype, mixed));
   else
-    step(CrossEntropyLoss(tape, batch, classes, dtype, mixed));
+    step(CrossEntropyLoss(tape, batch, classes, dtype, {.mixed = mixed}));
   add_optimiser(tape, dtype, AdamOptions{.learning_rate = kLearningRate, .mixed = mixed});
 }
 

@@ -16,7 +16,7 @@
 #include "ops/gemm/gelu_linear.h"
 #include "ops/gemm/gemm.h"
 #include "ops/loss/bce_logits.h"
-#include "ops/loss/cross_entropy.h"
+#include "ops/loss/cross_entropy_fused.h"
 #include "ops/loss/distill.h"
 #include "ops/memory/fill.h"
 #include "ops/memory/permute.h"
@@ -270,20 +270,18 @@ bool scales_loss(DType dtype, bool mixed) { return mixed && dtype == DType::f16;
 
 void CrossEntropyLoss::forward(Var logits, Var label) {
   tape_->phase("loss");
-  const Outputs loss =
-      tape_->add(CrossEntropy{.rows = rows_, .cols = cols_, .dtype = dtype_, .smooth = smooth_}, {logits, label});
-  logits_ = logits;
-  label_ = label;
-  lse_ = loss[CrossEntropy::lse];
-  tape_->output("logits", logits);
-  tape_->output("loss", loss[CrossEntropy::loss]);
-}
-
-Var CrossEntropyLoss::backward() {
-  const CrossEntropyBackward problem{
-      .rows = rows_, .cols = cols_, .dtype = dtype_, .smooth = smooth_, .scaled = scaled_};
-  if (!scaled_) return tape_->add(problem, {logits_, label_, lse_});
-  return tape_->add(problem, {logits_, label_, lse_, tape_->state(kLossScale, {1}, kInitialLossScale)});
+  const CrossEntropyFused problem{.rows = rows_,
+                                  .cols = cols_,
+                                  .dtype = dtype_,
+                                  .smooth = options_.smooth,
+                                  .scaled = scales_loss(dtype_, options_.mixed)};
+  std::vector<Var> inputs{logits, label};
+  if (problem.scaled) inputs.push_back(tape_->state(kLossScale, {1}, kInitialLossScale));
+  if (!options_.in_place) tape_->output("logits", logits);
+  const Outputs out =
+      options_.in_place ? tape_->add(problem, inputs, {{CrossEntropyFused::dx, logits}}) : tape_->add(problem, inputs);
+  tape_->output("loss", out[CrossEntropyFused::loss]);
+  dlogits_ = out[CrossEntropyFused::dx];
 }
 
 void DistillLoss::forward(Var logits, Var teacher, Var label) {

@@ -125,7 +125,9 @@ inline constexpr const char* kMixed =
 inline constexpr const char* kLayoutOfModel = "order of the axes of activations and filters";
 
 // The attribute `recompute` of models that consist of blocks (arXiv:1604.06174): of each block a step keeps the input
-// alone. Results are the same bits; the memory between ops falls, and the step computes most of a forward pass more.
+// alone. Results are the same bits where one implementation serves a norm with its residual sum and the norm alone, as
+// which a block begins again, such as cpu.tuned; elsewhere they differ by roundings. The memory between ops falls, and
+// the step computes most of a forward pass more.
 inline constexpr const char* kRecompute =
     "of a step: each block's activations are computed again in the backward pass, from the block's input";
 
@@ -137,22 +139,27 @@ inline constexpr const char* kRecompute =
 inline constexpr const char* kLossScale = "loss_scale";
 bool scales_loss(DType dtype, bool mixed);  // true for mixed precision in f16
 
-// Softmax cross-entropy of logits (rows, cols), the phase "loss". Outputs "logits" and "loss" of the tape. mixed: as in
-// the optimiser's options; see scales_loss. smooth: as in ops/loss/cross_entropy.h.
+// Softmax cross-entropy of logits (rows, cols), the phase "loss", whose one op computes the gradient as well
+// (ops/loss/cross_entropy_fused.h). Outputs "logits" and "loss" of the tape.
 class CrossEntropyLoss {
  public:
-  CrossEntropyLoss(Tape& tape, int64_t rows, int64_t cols, DType dtype, bool mixed = false, double smooth = 0)
-      : tape_(&tape), rows_(rows), cols_(cols), dtype_(dtype), scaled_(scales_loss(dtype, mixed)), smooth_(smooth) {}
+  struct Options {
+    bool mixed = false;     // as in the optimiser's options; see scales_loss
+    double smooth = 0;      // as in ops/loss/cross_entropy.h
+    bool in_place = false;  // the gradient takes the logits' place, which are no output then: for language models,
+                            // whose largest tensor they are
+  };
+  CrossEntropyLoss(Tape& tape, int64_t rows, int64_t cols, DType dtype, const Options& options)
+      : tape_(&tape), rows_(rows), cols_(cols), dtype_(dtype), options_(options) {}
   void forward(Var logits, Var label);
-  Var backward();  // dlogits
+  Var backward() { return dlogits_; }
 
  private:
   Tape* tape_;
   int64_t rows_, cols_;
   DType dtype_;
-  bool scaled_;
-  double smooth_;
-  Var logits_, label_, lse_;
+  Options options_;
+  Var dlogits_;
 };
 
 // The loss of a student that learns from a teacher's logits as well (ops/loss/distill.h), the phase "loss". Outputs

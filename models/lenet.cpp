@@ -63,7 +63,7 @@ void LeNet::train(Tape& tape) const {
   const Var x = image_input(tape, shape_of(*this)),
             label = tape.input("label", DType::i32, {batch}, Fill::below(kClasses));
   Cnn net(tape, shape_of(*this));
-  CrossEntropyLoss loss(tape, batch, kClasses, dtype, mixed);
+  CrossEntropyLoss loss(tape, batch, kClasses, dtype, {.mixed = mixed});
   tape.phase("forward");
   loss.forward(net.forward(x), label);
   tape.phase("backward");

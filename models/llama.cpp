@@ -13,6 +13,7 @@
 #include "ops/gemm/gemm.h"
 #include "ops/memory/cache_append.h"
 #include "ops/memory/permute.h"
+#include "ops/norm/add_rmsnorm.h"
 #include "ops/norm/rmsnorm.h"
 
 namespace duet {
@@ -102,11 +103,18 @@ class RmsNormLayer {
       : tape_(&tape), shape_{.rows = rows, .cols = cols, .dtype = dtype} {
     gamma_ = tape.parameter(name + ".weight", {cols}, Fill::constant(1), dtype);
   }
-  Var forward(Var x) {
-    x_ = x;
-    const Outputs out = tape_->add(shape_, {x, gamma_});
-    rstd_ = out[RmsNorm::rstd];
-    return out;
+  Normed forward(Branches in) {
+    if (in.fx.id < 0) {
+      x_ = in.x;
+      const Outputs out = tape_->add(shape_, {x_, gamma_});
+      rstd_ = out[RmsNorm::rstd];
+      return {x_, out};
+    }
+    const Outputs out =
+        tape_->add(AddRmsNorm{.rows = shape_.rows, .cols = shape_.cols, .dtype = shape_.dtype}, {in.x, in.fx, gamma_});
+    x_ = out[AddRmsNorm::s];
+    rstd_ = out[AddRmsNorm::rstd];
+    return {x_, out[AddRmsNorm::y]};
   }
   Var backward(Var dy) {
     return tape_->add(RmsNormBackward{.rows = shape_.rows, .cols = shape_.cols, .dtype = shape_.dtype},
@@ -249,13 +257,14 @@ class LlamaBlock {
         norm2_(tape, name + ".norm2", m.rows(), m.width, m.dtype),
         attention_(tape, name + ".attention", m),
         inner_(tape, name + ".mlp", m) {}
-  Var forward(Var x, const TextInput& text) {
-    x_ = x;
-    const Var h = add_tensors(*tape_, x, attention_.forward(norm1_.forward(x), text), n_, dtype_);
-    return add_tensors(*tape_, h, inner_.forward(norm2_.forward(h)), n_, dtype_);
+  Branches forward(Branches in, const TextInput& text) {
+    const Normed first = norm1_.forward(in);
+    x_ = first.sum;
+    const Normed second = norm2_.forward({x_, attention_.forward(first.y, text)});
+    return {second.sum, inner_.forward(second.y)};
   }
   Var backward(Var dy) {
-    if (recompute_) tape_->recompute([&] { forward(x_, {}); });
+    if (recompute_) tape_->recompute([&] { forward({x_}, {}); });
     const Var dh = add_tensors(*tape_, dy, norm2_.backward(inner_.backward(dy)), n_, dtype_);
     return add_tensors(*tape_, dh, norm1_.backward(attention_.backward(dh)), n_, dtype_);
   }
@@ -283,10 +292,10 @@ class LlamaNet {
   }
   Var forward(const TextInput& text) {
     token_ = text.token;
-    Var h = tape_->add(shape<Embedding>(), {token_, table_});
+    Branches h{tape_->add(shape<Embedding>(), {token_, table_})};
     for (LlamaBlock& b : blocks_) h = b.forward(h, text);
     h = rows_with_logits(*tape_, text, h, m_.batch, m_.tokens, m_.width, m_.dtype);
-    return head_.forward(last_.forward(h));
+    return head_.forward(last_.forward(h).y);
   }
   void backward(Var dlogits) {
     Var dh = last_.backward(head_.backward(dlogits));
@@ -333,7 +342,7 @@ void Llama::train(Tape& tape) const {
   const TextInput text = text_of(tape, *this);
   const Var label = tape.input("label", DType::i32, {batch, tokens}, Fill::below(vocabulary));
   LlamaNet net(tape, *this);
-  CrossEntropyLoss loss(tape, rows(), vocabulary, dtype, mixed);
+  CrossEntropyLoss loss(tape, rows(), vocabulary, dtype, {.mixed = mixed, .in_place = true});
   tape.phase("forward");
   loss.forward(net.forward(text), label);
   tape.phase("backward");

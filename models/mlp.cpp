@@ -10,7 +10,7 @@
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/linear.h"
 #include "ops/gemm/linear_int8.h"
-#include "ops/loss/cross_entropy.h"
+#include "ops/loss/cross_entropy_fused.h"
 #include "ops/reduction/all_reduce.h"
 #include "ops/reduction/sum.h"
 
@@ -95,23 +95,22 @@ void train_parts(Tape& tape, const Mlp& m, Var x, Var label) {
   tape.phase("loss");
   std::vector<Outputs> losses;
   for (const Part& part : parts)
-    losses.push_back(tape.add(CrossEntropy{.rows = m.batch, .cols = m.kOut, .dtype = m.dtype}, {part.logits, label}));
+    losses.push_back(
+        tape.add(CrossEntropyFused{.rows = m.batch, .cols = m.kOut, .dtype = m.dtype}, {part.logits, label}));
   tape.output("logits", parts[0].logits);
-  tape.output("loss", losses[0][CrossEntropy::loss]);
+  tape.output("loss", losses[0][CrossEntropyFused::loss]);
 
   tape.phase("backward");
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto& [p, h, logits] = parts[i];
-    const Var dlogits = tape.add(CrossEntropyBackward{.rows = m.batch, .cols = m.kOut, .dtype = m.dtype},
-                                 {logits, label, losses[i][CrossEntropy::lse]});
-    hidden_backward(tape, m, p, x, h, head_backward(tape, m, p, h, logits, dlogits));
+    hidden_backward(tape, m, p, x, h, head_backward(tape, m, p, h, logits, losses[i][CrossEntropyFused::dx]));
   }
 }
 
 void train_whole(Tape& tape, const Mlp& m, Var x, Var label) {
   const Parameters p = declare(tape, m);
   DropoutLayer dropout(tape, "dropout", m.batch * m.kHidden, m.dropout, m.dtype);
-  CrossEntropyLoss loss(tape, m.batch, m.kOut, m.dtype, m.mixed);
+  CrossEntropyLoss loss(tape, m.batch, m.kOut, m.dtype, {.mixed = m.mixed});
 
   tape.phase("forward");
   const Var h = tape.add(hidden(m), {x, p.w1, p.b1});

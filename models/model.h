@@ -16,7 +16,8 @@
 //     std::optional<Mlp> teacher() const;    // optional: the model whose parameters are this one's frozen teacher
 //   };
 // Names on the tape that tools rely on: inputs "x" (samples first), "label"; states "lr" and, of a teacher, its
-// parameters' names behind kTeacher; outputs "loss", "logits"; phase kOptimiser.
+// parameters' names behind kTeacher; outputs "loss", "logits" (of language models in evaluate() alone); phase
+// kOptimiser.
 // Where a model has the attribute kLayout, 16 bits mean channels last unless a layout is given with the dtype: tensor
 // cores read neighbouring channels. It goes by the dtype alone, since both sides of a case compute one problem.
 // The attribute kFolded, of models with batch normalisation, is set where a checkpoint is served.

@@ -342,7 +342,7 @@ std::string ResNet50::invalid() const {
 void ResNet50::train(Tape& tape) const {
   const Var x = pixels(tape, *this), label = tape.input("label", DType::i32, {batch}, Fill::below(classes));
   Net net(tape, *this);
-  CrossEntropyLoss loss(tape, batch, classes, dtype, mixed);
+  CrossEntropyLoss loss(tape, batch, classes, dtype, {.mixed = mixed});
   tape.phase("forward");
   loss.forward(net.forward(x), label);
   tape.phase("backward");

@@ -101,8 +101,7 @@ class Step {
   std::vector<std::pair<void*, int64_t>> rewritten(size_t node) const;
 
   // For the end-to-end scope: the memory that the host uploads before a step, and what it reads after it. A training
-  // loop reads the loss, of each replica; logits, 823 MB in a step of GPT-2, stay where they are. An inference returns
-  // its logits.
+  // loop reads the loss, of each replica; logits stay where they are. An inference returns its logits.
   std::vector<std::pair<void*, int64_t>> device_inputs() const;
   std::vector<std::pair<void*, int64_t>> device_outputs() const;
   Tape& tape() { return *tape_; }

@@ -122,7 +122,7 @@ class Residual {
         dtype_(m.dtype),
         dropout_(tape, name + ".dropout", n_, p, m.dtype),
         norm_(tape, name + ".norm", m.batch * m.tokens, m.width, m.dtype) {}
-  Var forward(Var x, Var fx) { return norm_.forward(add_tensors(*tape_, x, dropout_.forward(fx), n_, dtype_)); }
+  Var forward(Var x, Var fx) { return norm_.forward({x, dropout_.forward(fx)}).y; }
   struct Gradients {
     Var dx, dfx;
   };
@@ -331,7 +331,7 @@ void EncoderDecoder::train(Tape& tape) const {
   const Var source = tokens_of(tape, *this, "x"), target = tokens_of(tape, *this, "target");
   const Var label = tokens_of(tape, *this, "label");
   Net net(tape, *this, dropout);
-  CrossEntropyLoss loss(tape, batch * tokens, vocabulary, dtype, mixed, smooth);
+  CrossEntropyLoss loss(tape, batch * tokens, vocabulary, dtype, {.mixed = mixed, .smooth = smooth, .in_place = true});
   tape.phase("forward");
   loss.forward(net.forward(source, target), label);
   tape.phase("backward");

@@ -6,6 +6,7 @@
 #include "ops/memory/cache_append.h"
 #include "ops/memory/gather.h"
 #include "ops/memory/permute.h"
+#include "ops/norm/add_layernorm.h"
 
 namespace duet {
 
@@ -28,12 +29,20 @@ NormLayer::NormLayer(Tape& tape, const std::string& name, int64_t rows, int64_t 
   beta_ = tape.parameter(name + ".bias", {cols}, Fill::constant(0), dtype);
 }
 
-Var NormLayer::forward(Var x) {
-  x_ = x;
-  const Outputs out = tape_->add(shape_, {x, gamma_, beta_});
-  mean_ = out[LayerNorm::mean];
-  rstd_ = out[LayerNorm::rstd];
-  return out;
+Normed NormLayer::forward(Branches in) {
+  if (in.fx.id < 0) {
+    x_ = in.x;
+    const Outputs out = tape_->add(shape_, {x_, gamma_, beta_});
+    mean_ = out[LayerNorm::mean];
+    rstd_ = out[LayerNorm::rstd];
+    return {x_, out};
+  }
+  const Outputs out = tape_->add(AddLayerNorm{.rows = shape_.rows, .cols = shape_.cols, .dtype = shape_.dtype},
+                                 {in.x, in.fx, gamma_, beta_});
+  x_ = out[AddLayerNorm::s];
+  mean_ = out[AddLayerNorm::mean];
+  rstd_ = out[AddLayerNorm::rstd];
+  return {x_, out[AddLayerNorm::y]};
 }
 
 Var NormLayer::backward(Var dy) {
@@ -78,10 +87,12 @@ TextInput text_input(Tape& tape, TextPhase phase, int64_t batch, int64_t tokens,
   return text;
 }
 
-Var rows_with_logits(Tape& tape, const TextInput& text, Var h, int64_t batch, int64_t tokens, int64_t width,
-                     DType dtype) {
+Branches rows_with_logits(Tape& tape, const TextInput& text, Branches h, int64_t batch, int64_t tokens, int64_t width,
+                          DType dtype) {
   if (text.last.id < 0) return h;
-  return tape.add(Gather{.rows = batch * tokens, .cols = width, .n = batch, .dtype = dtype}, {h, text.last});
+  const Gather rows{.rows = batch * tokens, .cols = width, .n = batch, .dtype = dtype};
+  const Var x = tape.add(rows, {h.x, text.last});
+  return {x, h.fx.id < 0 ? h.fx : tape.add(rows, {h.fx, text.last})};
 }
 
 // --- attention -------------------------------------------------------------------------------------------------------

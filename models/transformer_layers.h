@@ -12,11 +12,21 @@
 
 namespace duet {
 
+// A residual connection before the sum: x and what a layer made of it. The normalisation that follows adds them, in one
+// op (ops/norm/add_layernorm.h, ops/norm/add_rmsnorm.h).
+struct Branches {
+  Var x;
+  Var fx = {};  // absent: x alone
+};
+struct Normed {
+  Var sum, y;  // y: the normalised sum
+};
+
 // Parameters <name>.weight, <name>.bias (cols).
 class NormLayer {
  public:
   NormLayer(Tape& tape, const std::string& name, int64_t rows, int64_t cols, DType dtype);
-  Var forward(Var x);
+  Normed forward(Branches in);
   Var backward(Var dy);
 
  private:
@@ -47,9 +57,9 @@ struct TextInput {
   Var last;      // prefill: "last", (batch): which of the batch tokens rows is the last of each sequence
 };
 TextInput text_input(Tape& tape, TextPhase phase, int64_t batch, int64_t tokens, int64_t vocabulary, int64_t context);
-// h, (batch tokens, width), or of a prefill its rows `last`, (batch, width).
-Var rows_with_logits(Tape& tape, const TextInput& text, Var h, int64_t batch, int64_t tokens, int64_t width,
-                     DType dtype);
+// h, (batch tokens, width), or of a prefill the sum of its rows `last`, (batch, width).
+Branches rows_with_logits(Tape& tape, const TextInput& text, Branches h, int64_t batch, int64_t tokens, int64_t width,
+                          DType dtype);
 
 // Multi-head attention with its projections. Self-attention projects x to packed queries, keys and values;
 // cross-attention takes keys and values of `memory`. Parameters <name>.qkv (self) or <name>.q and <name>.kv,

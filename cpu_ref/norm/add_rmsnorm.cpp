@@ -11,7 +11,7 @@ namespace duet {
 
 void AddRmsNorm::reference(Inputs in, int64_t row, Expect& expect) const {
   const auto at = [&](int64_t c) {
-    return reference_residual(dtype, in[x][row * cols + c], in[residual][row * cols + c]);
+    return reference_residual(in[x].dtype, in[x][row * cols + c], in[residual][row * cols + c]);
   };
   const ReferenceRms m = reference_rms(dtype, cols, eps, at);
   expect(rstd, row, m.rstd, m.rstd_error);

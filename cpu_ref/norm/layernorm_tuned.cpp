@@ -23,8 +23,9 @@ void layernorm_rows(const LayerNorm& p, Args t, int64_t first, int64_t last, boo
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t r = first; r < last; ++r) {
+      const T* x = t[P::x].as<const T>() + r * p.cols;
       const RowMoments m =
-          layernorm_row(d, p.cols, p.eps, stream, t[P::x].as<const T>() + r * p.cols, t[P::gamma].as<const T>(),
+          layernorm_row(d, p.cols, p.eps, stream, sum_in_runs(d, p.cols, Same(), x), x, t[P::gamma].as<const T>(),
                         t[P::beta].as<const T>(), t[P::y].as<T>() + r * p.cols);
       t[P::mean].as<float>()[r] = m.mean;
       t[P::rstd].as<float>()[r] = m.rstd;

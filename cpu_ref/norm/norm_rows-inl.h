@@ -20,15 +20,22 @@ struct RowMoments {
   float mean, rstd;
 };
 
-// y = layernorm of x, which has `cols` elements. `stream`: y is written past the caches, and hwy::FlushStream() must
-// follow.
+// The terms of a row of which its norm takes the sum first.
+struct Same {  // layernorm
+  HWY_INLINE auto operator()(auto v) const { return v; }
+};
+struct Square {  // rmsnorm
+  HWY_INLINE auto operator()(auto v) const { return hn::Mul(v, v); }
+};
+
+// y = layernorm of x, which has `cols` elements and the sum `sum`. `stream`: y is written past the caches, and
+// hwy::FlushStream() must follow.
 template <class D, class T>
-HWY_INLINE RowMoments layernorm_row(D d, int64_t cols, double eps, bool stream, const T* x, const T* gamma,
+HWY_INLINE RowMoments layernorm_row(D d, int64_t cols, double eps, bool stream, double sum, const T* x, const T* gamma,
                                     const T* beta, T* y) {
   const auto n = static_cast<double>(std::max<int64_t>(1, cols));
   // Mean.
-  const auto same = [](auto v) HWY_ATTR { return v; };
-  const auto mean = static_cast<float>(sum_in_runs(d, cols, same, x) / n);
+  const auto mean = static_cast<float>(sum / n);
   const auto m = hn::Set(d, mean);
   // Standard deviation.
   const auto square = [m](auto v) HWY_ATTR {
@@ -44,28 +51,54 @@ HWY_INLINE RowMoments layernorm_row(D d, int64_t cols, double eps, bool stream, 
   return {mean, rstd};
 }
 
-// y = rmsnorm of x. Returns rstd.
+// y = rmsnorm of x, whose squares have the sum `squares`. Returns rstd.
 template <class D, class T>
-HWY_INLINE float rmsnorm_row(D d, int64_t cols, double eps, bool stream, const T* x, const T* gamma, T* y) {
+HWY_INLINE float rmsnorm_row(D d, int64_t cols, double eps, bool stream, double squares, const T* x, const T* gamma,
+                             T* y) {
   const auto n = static_cast<double>(std::max<int64_t>(1, cols));
-  const auto square = [](auto v) HWY_ATTR { return hn::Mul(v, v); };
-  const auto rstd = static_cast<float>(1 / std::sqrt(sum_in_runs(d, cols, square, x) / n + eps));
+  const auto rstd = static_cast<float>(1 / std::sqrt(squares / n + eps));
   const auto scale = hn::Set(d, rstd);
   const auto formula = [scale](auto v, auto g) HWY_ATTR { return hn::Mul(hn::Mul(v, scale), g); };
   stream ? map<true>(d, cols, formula, y, x, gamma) : map<false>(d, cols, formula, y, x, gamma);
   return rstd;
 }
 
-// s = x + residual. Returns where the row is in cache: s, or where `stream` writes s past the caches, the copy in
-// `scratch`, memory of this thread for `cols` elements.
-template <class D, class T>
-HWY_INLINE const T* add_row(D d, int64_t cols, bool stream, const T* x, const T* residual, T* s, T* scratch) {
-  const auto sum = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  map<false>(d, cols, sum, stream ? scratch : s, x, residual);
-  if (!stream) return s;
-  const auto same = [](auto v) HWY_ATTR { return v; };
-  map<true>(d, cols, same, s, static_cast<const T*>(scratch));
-  return scratch;
+// Stores v, or of a partial vector its first `left` elements, and returns what is stored then.
+template <class D, class T, class... Left>
+HWY_INLINE hn::Vec<D> store_rounded(D d, hn::Vec<D> v, T* p, Left... left) {
+  store_f32_as(d, v, p, left...);
+  if constexpr (is_half<T>)
+    return widen<T>(d, narrow<T>(d, v));
+  else
+    return v;
+}
+
+// s = x + residual, and on the way the sum of the terms of s. `row`: where s is in cache: s itself, or where `stream`
+// writes it past the caches, the copy in `scratch`, memory of this thread for `cols` elements.
+template <class T>
+struct AddedRow {
+  const T* row;
+  double sum;
+};
+template <class D, class T, class F>
+HWY_INLINE AddedRow<T> add_row(D d, int64_t cols, bool stream, const T* x, const T* residual, T* s, T* scratch,
+                               const F& term) {
+  T* const to = stream ? scratch : s;
+  double total = 0;
+  for (int64_t first = 0; first < cols; first += kSumRun)
+    total += hn::GetLane(hn::SumOfLanes(
+        d, reduce(
+               d, std::min(kSumRun, cols - first), hn::Zero(d),
+               [&](auto acc, int64_t i, auto... left) HWY_ATTR {
+                 const int64_t c = first + i;
+                 const auto v =
+                     store_rounded(d, hn::Add(load_as_f32(d, x + c, left...), load_as_f32(d, residual + c, left...)),
+                                   to + c, left...);
+                 return hn::Add(acc, existing(d, term(v), hn::Zero(d), left...));
+               },
+               [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); })));
+  if (stream) map<true>(d, cols, Same(), s, static_cast<const T*>(to));
+  return {to, total};
 }
 
 }  // namespace duet::HWY_NAMESPACE

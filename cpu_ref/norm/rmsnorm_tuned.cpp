@@ -22,9 +22,11 @@ void rmsnorm_rows(const RmsNorm& p, Args t, int64_t first, int64_t last, bool st
   using P = RmsNorm;
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    for (int64_t r = first; r < last; ++r)
-      t[P::rstd].as<float>()[r] = rmsnorm_row(d, p.cols, p.eps, stream, t[P::x].as<const T>() + r * p.cols,
+    for (int64_t r = first; r < last; ++r) {
+      const T* x = t[P::x].as<const T>() + r * p.cols;
+      t[P::rstd].as<float>()[r] = rmsnorm_row(d, p.cols, p.eps, stream, sum_in_runs(d, p.cols, Square(), x), x,
                                               t[P::gamma].as<const T>(), t[P::y].as<T>() + r * p.cols);
+    }
   });
   if (stream) hwy::FlushStream();
 }

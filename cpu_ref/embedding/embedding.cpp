@@ -18,7 +18,11 @@ DUET_PROBLEM(Embedding);
 
 void EmbeddingBackward::reference(Inputs in, int64_t slice, Expect& expect) const {
   const bool word = slice < V;
-  const int64_t row = word ? slice : slice - V;
+  int64_t row = word ? slice : slice - V;
+  if (word && tokens() > 0) {  // row 0 and that of the first token change places
+    const auto first = static_cast<int64_t>(in[token][0]);
+    if (first >= 0 && first < V) row = slice == 0 ? first : slice == first ? 0 : slice;
+  }
   std::vector<BoundedSum> sum(C, BoundedSum(kRun));
 
   // With accumulate, a row of dtable starts from what it holds.

@@ -128,7 +128,9 @@ struct EmbeddingBackward {
   Tolerance tolerance() const {
     return {.rel = unit_roundoff(dtype), .abs_sum = kF32Roundoff, .abs = underflow(dtype)};
   }
-  int64_t slices() const { return V + (position ? T : 0); }  // a row of dtable; then one of dposition
+  // A row of dtable, then one of dposition. The first one is that of the first token, so that samples see a row that is
+  // not zero: V is mostly far more than the tokens. The two change places.
+  int64_t slices() const { return V + (position ? T : 0); }
   std::vector<int64_t> parts() const { return {V, position ? T : 0}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/embedding/embedding.cpp
 

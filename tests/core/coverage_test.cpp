@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/philox.h"
@@ -74,6 +75,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"axpy", "n:5000", 0, 2, "cpu.onednn", "cpu.openblas", 0.01},
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.tuned", "cpu.materialised", 0.05},
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.materialised", "cpu.tuned", 0.05}));
+
+// Few rows of a large table are read: those that are sampled include one of them.
+TEST(SampledSlices, OfAnEmbeddingsGradientSeeTheRowOfAToken) {
+  const Problem problem = parse_case("embedding_backward", "B:1 T:2 V:100000 C:4 position:0");
+  const Expected expected = Expected::sampled(problem, draw_inputs(problem, FillMode::values, 3), 3, 1);
+  const std::vector<Claim>& claims = expected.claims();
+  EXPECT_TRUE(std::any_of(claims.begin(), claims.end(), [](const Claim& c) { return c.want != 0; }));
+  EXPECT_EQ(std::max_element(claims.begin(), claims.end(), [](auto a, auto b) { return a.index < b.index; })->index,
+            4 * 100000 - 1);
+}
 
 // A case with several implementations on the CPU, and its answer.
 class CoverageOfTwo : public testing::Test {

@@ -17,6 +17,9 @@ namespace {
 
 constexpr uint64_t kSeed = 1;       // of the inputs
 constexpr uint64_t kOtherSeed = 2;  // of the run before
+// Operations of the reference. What refuses a fault with few compared elements refuses it with more of its kind: only
+// where few do not, as many are compared as bench_all compares.
+constexpr double kFewSlicesFlops = 1e7, kAsTimedFlops = 2e8;
 
 // The compared elements of one output, in order of their index, as a correct implementation leaves them.
 struct Output {
@@ -186,10 +189,11 @@ int lower_precision_bits(DType dtype) {
   }
 }
 
-std::vector<Finding> examine(const Problem& problem, int64_t& faults) {
+namespace {
+std::vector<Finding> examine_with(const Problem& problem, double work_flops, int64_t& faults) {
   const auto drawn_with = [&](uint64_t seed) {
     const LazyInputs inputs(problem, seed);
-    const Expected expected = Expected::sampled(problem, inputs.specs(), inputs.values(), kSeed);
+    const Expected expected = Expected::sampled(problem, inputs.specs(), inputs.values(), kSeed, work_flops);
     return outputs_of(problem, expected, inputs.specs(), inputs.values());
   };
   std::vector<Output> outputs = drawn_with(kSeed);
@@ -208,6 +212,19 @@ std::vector<Finding> examine(const Problem& problem, int64_t& faults) {
       if (!refused(o, *values)) findings.push_back({o.spec.name, name_of(fault), shown(o, *values)});
     }
   }
+  return findings;
+}
+}  // namespace
+
+std::vector<Finding> examine(const Problem& problem, int64_t& faults) {
+  int64_t tried = 0;
+  std::vector<Finding> findings = examine_with(problem, kFewSlicesFlops, tried);
+  const auto slices = [&](double work_flops) { return Expected::sampled_slices(problem, work_flops); };
+  if (!findings.empty() && slices(kAsTimedFlops) > slices(kFewSlicesFlops)) {
+    tried = 0;
+    findings = examine_with(problem, kAsTimedFlops, tried);
+  }
+  faults += tried;
   return findings;
 }
 

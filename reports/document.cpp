@@ -19,6 +19,22 @@ void drop_column(Table& table, size_t column) {
   for (auto& row : table.rows) row.erase(row.begin() + at);
 }
 
+bool has_mark(const Table& table, const std::string& mark) {
+  for (const auto& row : table.rows)
+    for (const Cell& cell : row)
+      if (text_of(cell).find(mark) != std::string::npos) return true;
+  return false;
+}
+
+void explain_mark(std::vector<Block>& blocks, const std::string& mark, const std::string& note) {
+  for (Block& block : blocks)
+    if (auto* fold = std::get_if<Fold>(&block.content)) {
+      explain_mark(fold->blocks, mark, note);
+    } else if (auto* table = std::get_if<Table>(&block.content); table && has_mark(*table, mark)) {
+      table->caption.push_back(plain((table->caption.empty() ? "" : " ") + mark + " " + note));
+    }
+}
+
 }  // namespace
 
 void drop_empty_columns(Table& table) {
@@ -49,6 +65,10 @@ void state_constant_columns(Table& table, const std::vector<std::string>& titles
   }
   if (!stated.empty())
     table.caption.push_back(plain((table.caption.empty() ? "In every row " : " In every row ") + stated + "."));
+}
+
+void explain_mark(Document& document, const std::string& mark, const std::string& note) {
+  for (Section& section : document.sections) explain_mark(section.blocks, mark, note);
 }
 
 }  // namespace duet::reports

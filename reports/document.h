@@ -99,4 +99,7 @@ struct Document {
   std::vector<Section> sections;
 };
 
+// Ends the caption of every table that has `mark` in a cell with the mark and the note.
+void explain_mark(Document& document, const std::string& mark, const std::string& note);
+
 }  // namespace duet::reports

@@ -92,7 +92,9 @@ std::string threads_text(const Choice& choice) {
   return choice.job->device == Device::cpu ? count_of(static_cast<size_t>(choice.call->threads), "thread") : "";
 }
 
-std::string impl_text(const Job& job) { return named_of(job.impl, job.machine); }
+std::string impl_text(const Job& job) {
+  return named_of(job.impl, job.machine) + (results::prepares_before_clock(job) ? kPreparedMark : "");
+}
 
 std::string case_text(const std::string& case_name) {
   std::string text = case_name;

@@ -29,7 +29,7 @@ void add_libraries(const Analysis& analysis, Document& document) {
   Section& section = document.sections.emplace_back(Section{"Our CPU code beside libraries", {}});
   section.blocks.push_back(
       {Text{plain("The library's call over the fastest of our own implementations, of each case that has both: above 1 "
-                  "our own is faster. Rows that prepare inputs before the clock are left out.")}});
+                  "our own is faster.")}});
   Table table{.caption = {plain("Geometric means over the cases of a family, by family and library.")},
               .columns = {{"family"},
                           {"library"},

@@ -299,7 +299,7 @@ const Series* Choice::at(Scope scope) const {
 std::optional<Choice> best(const std::vector<const Job*>& jobs, Device device, Cache cache) {
   std::optional<Choice> fastest;
   for (const Job* job : jobs) {
-    if (job->device != device || !job->comparable || prepares_before_clock(*job)) continue;
+    if (job->device != device || !job->comparable) continue;
     for (const Series& call : job->series) {
       if (call.scope != Scope::call || call.cache != cache) continue;
       if (fastest && fastest->call->summary.median_s <= call.summary.median_s) continue;
@@ -322,7 +322,8 @@ bool prepares_before_clock(const Job& job) {
 }
 
 bool is_library(const std::string& implementation) {
-  return implementation == "cpu.onednn" || implementation == "cpu.openblas" || implementation == "cpu.libc";
+  constexpr std::string_view kLibraries[] = {"cpu.onednn", "cpu.onednn_packed", "cpu.openblas", "cpu.libc"};
+  return std::find(std::begin(kLibraries), std::end(kLibraries), implementation) != std::end(kLibraries);
 }
 
 std::vector<Beaten> beaten(const std::vector<Job>& jobs) {
@@ -334,7 +335,7 @@ std::vector<Beaten> beaten(const std::vector<Job>& jobs) {
     };
     std::map<std::pair<Cache, int64_t>, std::array<Fastest, 2>> calls;  // our own, a library
     for (const Job* job : of_case) {
-      if (job->device != Device::cpu || !job->comparable || prepares_before_clock(*job)) continue;
+      if (job->device != Device::cpu || !job->comparable) continue;
       for (const Series& call : job->series) {
         if (call.scope != Scope::call) continue;
         Fastest& fastest = calls[{call.cache, call.threads}][is_library(job->impl) ? 1 : 0];

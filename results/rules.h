@@ -133,9 +133,8 @@ struct Beaten {
   int64_t threads;
   double factor;  // time of our own / time of the library
 };
-// Whether some inputs were brought into a form of the implementation's own before the clock: its algorithm then ends
-// with these words and their names. Such a row is compared with itself in other runs, and stands in no ratio with rows
-// that do all of the work.
+// Whether some inputs, such as weights, were brought into a form of the implementation's own before the clock: its
+// algorithm then ends with these words and their names. Such a row may be the best of its side; a report marks it.
 inline constexpr const char* kBeforeTheClock = "brought into its form before the clock: ";
 bool prepares_before_clock(const Job& job);
 bool is_library(const std::string& implementation);        // on the CPU, code that is not ours: cpu.onednn

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "reports/analysis.h"
+#include "reports/format.h"
 #include "reports/render.h"
+#include "reports/report.h"
 #include "reports/sections.h"
 #include "tests/results/fixture.h"
 
@@ -45,6 +47,25 @@ TEST(Libraries, AreDividedByTheFastestOfOurOwn) {
   EXPECT_NE(page.find("| 2 | 1.41× | 1 | softmax f32 rows:8192 cols:768 | 0.50× |"), std::string::npos)
       << page.substr(page.find("Our CPU code"), 1500);
   EXPECT_NE(render_html(document).find("Our CPU code beside libraries"), std::string::npos);
+}
+
+// A library that packs its weights before the clock may be the best of its side, and every table says so.
+TEST(Libraries, ThatPrepareBeforeTheClockAreMarked) {
+  std::vector<Job> jobs{call_of("softmax/cpu.tuned" + kSmall, 2e-3),
+                        call_of("softmax/cpu.onednn_packed" + kSmall, 1e-3)};
+  const auto page_of = [&](std::string algorithm) {
+    jobs[1].plan.emplace().algorithm = std::move(algorithm);
+    const results::Run run = make_run(jobs);
+    const Analysis a = analyse(run);
+    EXPECT_EQ(a.one_sided.at(0).choice.job->impl, "cpu.onednn_packed");
+    EXPECT_EQ(a.libraries.at(0).library, "cpu.onednn_packed");
+    return render_markdown(make_document(run, a, {})) + console_table(run);
+  };
+  const std::string page = page_of(std::string("brgemm; ") + results::kBeforeTheClock + "w");
+  EXPECT_NE(page.find("cpu.onednn_packed§"), std::string::npos);
+  EXPECT_NE(page.find(std::string("§ ") + kPreparedNote), std::string::npos) << page;
+  EXPECT_NE(page.find(std::string("§ ") + kPreparedNote + "\n"), std::string::npos) << "the console's";
+  EXPECT_EQ(page_of("brgemm").find("§"), std::string::npos);
 }
 
 TEST(Libraries, AreAbsentWhereNoCaseHasBoth) {

@@ -26,7 +26,7 @@ constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kMaxQuickBytes = 64 * kMiB, kMaxQuickHalfBytes = 16 * kMiB;
 constexpr int64_t kMaxQuickStudyBytes = 256 * kMiB;
 // Of which the reference, serial and in double, computes a part; of a recurrent layer all that its slices depend on.
-constexpr double kMaxQuickFlops = 5e9, kMaxQuickRecurrentFlops = 2.2e9;
+constexpr double kMaxQuickFlops = 4e9, kMaxQuickRecurrentFlops = 1.3e9;
 constexpr double kQuickCoverage_s = 0.2, kMaxCoverage_s = 2;  // what the reference may take for all elements of a case
 constexpr double kSampledFlops = 2e8, kFirstSampledFlops = 2e7;  // of sampled slices: of the last inputs, of the first
 constexpr int64_t kMaxDrawnTwiceBytes = 2048 * kMiB;  // beyond, a case has the same inputs in every repetition
@@ -354,7 +354,7 @@ const ProblemCase* cheapest(const std::vector<ProblemCase>& cases) {
 // Quick takes two shapes of an op, the first ones that are small enough; they may be larger than the caches. bf16
 // stands beside f32 for the first one only, and not where it is memory traffic that f32 shows as well. A backward pass
 // takes the first shape in f32: the forward pass has the others. Both passes as one problem take it in bf16 as well,
-// the only type of the two in which cuDNN has them.
+// the only type of the two in which cuDNN has them; recurrent layers have bf16 there alone.
 bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& taken) {
   if (p.footprint_bytes() > kMaxQuickBytes || p.flops() > kMaxQuickFlops) return false;
   if (op.family == "recurrent" && p.flops() > kMaxQuickRecurrentFlops) return false;
@@ -363,7 +363,8 @@ bool kept_when_quick(const Problem& p, const Op& op, std::vector<std::string>& t
   const std::string shape = shape_of(p);
   const auto at = std::find(taken.begin(), taken.end(), shape);
   if (p.dtype() == DType::bf16)
-    return !is_backward && p.footprint_bytes() <= kMaxQuickHalfBytes && !taken.empty() && at == taken.begin();
+    return !is_backward && (is_training || op.family != "recurrent") && p.footprint_bytes() <= kMaxQuickHalfBytes &&
+           !taken.empty() && at == taken.begin();
   if (!plain_f32(p)) return false;
   if (at != taken.end()) return true;
   if (taken.size() == (is_backward || is_training ? 1 : 2)) return false;

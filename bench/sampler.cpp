@@ -23,7 +23,7 @@ constexpr double kWarmUp_s = 0.05;
 constexpr double kGpuWake_s = 0.02;      // of work before a repetition on a GPU
 constexpr double kGpuSample_s = 1e-3;    // a sample there lasts at least; one took 0.6 ms with its roof
 constexpr double kSlow_s = 0.5;          // where warming up took longer, no further calls are made to fix the counts
-constexpr double kMaxBudgets = 10;       // of a slow job, for its ten samples
+constexpr double kMaxBudgets = 5;        // of a slow job: it has fewer than ten samples
 constexpr double kMaxSamples = 100;      // of a repetition
 constexpr double kMaxSingleCalls = 300;  // of a repetition whose samples are single calls
 constexpr double kMaxGroups = 1e6;       // of a sample
@@ -103,7 +103,7 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   counts_.groups = static_cast<int>(
       std::clamp(std::min(std::ceil(target_s / group_s), kMaxWall * target_s / group_wall_s), 1.0, kMaxGroups));
   counts_.sample_s = group_s * counts_.groups;
-  // Ten samples at least, unless they would take ten times the budget.
+  // Ten samples at least, or as many as kMaxBudgets hold.
   const double min_samples = std::clamp(std::ceil(kMaxBudgets * budget_s / counts_.sample_s), 1.0, 10.0);
   counts_.samples = static_cast<int>(std::clamp(std::ceil(budget_s / counts_.sample_s), min_samples, kMaxSamples));
   return counts_;

@@ -141,8 +141,11 @@ for job in jobs:
 assert all(j["counters"] is None for j in json.load(open("kept.json"))["duet"]["jobs"])
 PYTHON
 
-# Quick leaves out large models, unless the filter names models.
+# Quick leaves out large models, unless the filter names models, and no op.
 "$bench" --scale quick --device cpu --list > quick
+"$bench" --scale standard --device cpu --list | cut -d/ -f1 | sort -u > ops
+cut -d/ -f1 quick | sort -u | comm -23 ops - > missing
+[ ! -s missing ] || fail "quick has no case of $(tr '\n' ' ' < missing)"
 "$bench" --scale quick --device cpu --filter '^(step|infer)/' --list > models
 for name in step/gpt2 step/resnet50 infer/gpt2; do
   ! grep -q "^$name" quick || fail "quick has $name"

@@ -45,7 +45,7 @@ struct Check {
   double max_error_ratio = 0;  // the largest |got - want| / bound of all claims
   int64_t slices = 0, elements = 0;
   // How the elements beyond these slices were compared: "reference" (all slices), "projections", the name of a second
-  // implementation; or "sampled": they were not.
+  // implementation, or of a training step "op by op", each in one of these ways; or "sampled": they were not.
   std::string coverage = "sampled";
   std::string sampled_reason;  // why they were not; empty otherwise
   std::string failure;  // empty: passed. Otherwise the element with the largest ratio: tensor, index, got, want, bound

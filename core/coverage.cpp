@@ -37,7 +37,8 @@ bool has_16_bit_outputs(const Problem& problem) {
 
 // Implementations that have code in common may be wrong alike. The name up to the first _: cpu.onednn and
 // cpu.onednn_packed call the same library. cpu.unfused runs cpu.tuned of other ops, and those share code with cpu.tuned
-// of this one: the products of linear, the rows of layernorm.
+// of this one: the products of linear, the rows of layernorm. cpu.materialised and cpu.im2col are other ways to compute
+// an op, of which cpu.tuned shares the products and the exponential: those are compared apart, in gemm and softmax.
 std::string_view library_of(std::string_view implementation) {
   return implementation == "cpu.unfused" ? "cpu.tuned" : implementation.substr(0, implementation.find('_'));
 }

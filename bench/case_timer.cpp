@@ -336,7 +336,7 @@ void CaseTimer::repetition(SeriesTiming& t, const std::function<void(double)>& r
       worker::works_on(Phase::measure, t.job->name, t.limit_s);
       if (probes != probes_.end()) probes->second.wait_for_speed();
       taken = take_repetition(t, options_.budget_s(), order_++, attempt, report);
-      for (int i = 0; i < kMaxGrowths && attempt == 0 && t.series.repetitions.empty() && grow(t, taken); ++i)
+      for (int i = 0; i < kMaxGrowths && t.series.repetitions.empty() && grow(t, taken); ++i)
         taken = take_repetition(t, options_.budget_s(), order_++, attempt, report);
       // Faster than its roof: perhaps a better pass was slow in the trial. Only the long trial's roof may accuse a row.
       if (!t.probe_is_confirmed && results::over_roof(taken)) {

@@ -424,7 +424,8 @@ std::string explanation(const Run& run, const std::string& what) {
     text += fmt::format("\n{}: {} and {} an application, {} of footprint\n\n",
                         first.formula.empty() ? first.op : first.formula, si(static_cast<double>(first.bytes), "B"),
                         si(first.flops, "FLOP"), reports::bytes_text(static_cast<double>(first.footprint_bytes)));
-    text += wrapped(sentences_of(run, analysis, case_name, jobs)) + "\n" + table_of(jobs);
+    const std::string said = wrapped(sentences_of(run, analysis, case_name, jobs)) + "\n" + table_of(jobs);
+    text += said + reports::prepared_line(said);
   }
   if (text.empty()) {
     std::vector<std::string> names;

@@ -96,6 +96,10 @@ std::string impl_text(const Job& job) {
   return named_of(job.impl, job.machine) + (results::prepares_before_clock(job) ? kPreparedMark : "");
 }
 
+std::string prepared_line(const std::string& text) {
+  return text.find(kPreparedMark) == text.npos ? "" : fmt::format("{} {}\n", kPreparedMark, kPreparedNote);
+}
+
 std::string case_text(const std::string& case_name) {
   std::string text = case_name;
   std::replace(text.begin(), text.end(), '/', ' ');

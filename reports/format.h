@@ -35,6 +35,7 @@ std::string marks_text(const SpeedupRow& row);        // "*" weak CPU, "†" con
 inline constexpr const char* kPreparedMark = "§";
 inline constexpr const char* kPreparedNote =
     "brought some inputs, such as weights, into its own form before the clock.";
+std::string prepared_line(const std::string& text);  // explains the mark below a text that has it; else nothing
 // Who published a shape, from the reason that its case gives: "ResNet-50" of "ResNet-50 head, batch 256". Empty where
 // the reason has no source.
 std::string source_of(const std::string& why);

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "reports/format.h"
+#include "results/rules.h"
 #include "tests/example/example_run.h"
 #include "tests/results/fixture.h"
 
@@ -40,6 +42,18 @@ TEST(Explain, SaysWhatBoundsBothSidesAndWhatWouldChangeTheVerdict) {
   EXPECT_THAT(small, HasSubstr("neither memory nor arithmetic bounds it"));
   EXPECT_THAT(small, Not(HasSubstr("0.00"))) << "an interval of the CPU's factor, not of its inverse";
   EXPECT_THAT(small, Not(HasSubstr("Copies decide")));
+}
+
+TEST(Explain, SaysWhatTheMarkOfAPreparedRowMeans) {
+  results::Run run = example_run({.cases = 0, .gpu = true, .hostile = false});
+  const std::string what = "^relu/.*/f32/n:1024$";
+  EXPECT_THAT(explanation(run, what), Not(HasSubstr(reports::kPreparedMark)));
+  for (results::Job& job : run.jobs)
+    if (job.name == "relu/cpu.tuned/f32/n:1024")
+      job.plan.emplace().algorithm = std::string(results::kBeforeTheClock) + "w";
+  const std::string text = explanation(run, what);
+  EXPECT_THAT(text, HasSubstr(std::string("cpu.tuned") + reports::kPreparedMark));
+  EXPECT_THAT(text, testing::EndsWith(reports::prepared_line(reports::kPreparedMark)));
 }
 
 TEST(Explain, SetsMeasuredTrafficAndEnergyBesideTheModel) {

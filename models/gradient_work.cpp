@@ -2,7 +2,6 @@
 #include "models/gradient_work.h"
 
 #include "core/error.h"
-#include "core/nvtx.h"
 #include "models/choice.h"
 #include "ops/elementwise/axpy.h"
 #include "ops/elementwise/unscale.h"
@@ -66,6 +65,7 @@ void GradientWork::update(size_t first_phase) {
     for (size_t p = first_phase; p < tape_.phases().size(); ++p) tape_.run_phase(p);
     return;
   }
+  const NvtxRange phase(optimiser_);
   for (size_t i = 0; i < tape_.nodes().size(); ++i) {
     const Tape::Node& node = tape_.nodes()[i];
     if (node.phase < first_phase) continue;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/context.h"
+#include "core/nvtx.h"
 #include "core/plan.h"
 #include "models/tape.h"
 
@@ -33,6 +34,7 @@ class GradientWork {
   int64_t count_, bytes_ = 0;
   Tensor gradients_{}, clipped_{};
   std::optional<size_t> unscale_node_;  // of the tape, where it divides the gradients by a scale
+  NvtxName optimiser_{kOptimiser};
   DType norm_dtype_ = DType::f32;
   Plan add_ = Unsupported{""}, norm_ = Unsupported{""}, clip_ = Unsupported{""};
   Buffer sum_, norm_value_, workspace_;

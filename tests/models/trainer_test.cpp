@@ -7,11 +7,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/cpu_context.h"
+#include "core/recorder.h"
 #include "models/data/images.h"
 #include "models/data/pairs.h"
 #include "models/data/points.h"
@@ -267,6 +271,26 @@ TEST_F(Training, GradientsAreClippedToANorm) {
   };
   EXPECT_GT(moved(0), .5);
   EXPECT_NEAR(moved(.25), .25, 1e-4);
+}
+
+// A profile shows the phase of an update whether or not its gradients are clipped between two of its ops.
+TEST_F(Training, AnUpdateIsARangeHoweverItClips) {
+  namespace fs = std::filesystem;
+  std::string name = (fs::temp_directory_path() / "training.XXXXXX").string();
+  const fs::path folder = mkdtemp(name.data());
+  for (const double max_norm : {0., 1.}) {
+    const auto lenet = mixed_lenet("f16", max_norm);
+    const std::string part = folder / "part", trace = folder / "trace.json";
+    recorder::start(part, "training");
+    lenet->epoch(draw_images(12, 1));
+    EXPECT_EQ(recorder::finish(), "");
+    recorder::write_trace({part}, trace, {});
+    const auto written = nlohmann::json::parse(std::ifstream(trace));
+    int updates = 0;
+    for (const auto& event : written.at("traceEvents")) updates += event.value("name", "") == kOptimiser;
+    EXPECT_EQ(updates, 3) << "max_norm " << max_norm;
+  }
+  fs::remove_all(folder);
 }
 
 // Mixed precision in f16: what an update moves the parameters by, which is the gradient, is what clipping that of an

@@ -52,6 +52,16 @@ does 'c -> c.npy' op spmm --impl reference --attr m=1 --attr k=4 --attr n=1 --at
   --in value=ones3.npy --in b=ones4.npy --out c=c.npy
 same c.npy three.npy
 
+# A bound of a row counts as the nearest number in [0, nnz], and a row that descends is empty, by every implementation.
+npy rows.npy '<i4' '(3,)' "$(i32 1 9 -2)"
+npy cols.npy '<i4' '(3,)' "$(i32 3 0 1)"
+npy two_none.npy '<f4' '(2, 1)' "$(f32 2 0)"
+for implementation in reference $(built spmm); do
+  does 'c -> c.npy' op spmm --impl "$implementation" --in value=ones3.npy --in col=cols.npy --in row=rows.npy \
+    --in b=ones4.npy --out c=c.npy
+  same c.npy two_none.npy
+done
+
 # Whole numbers that index no tensor may have any value, whatever the extents of the others: a flip of -1 mirrors, a
 # crop may leave the image, and a step may exceed what is drawn.
 npy images.npy '|u1' '(2, 2, 2, 1)' '\xff\x00\x00\x00\xff\x00\x00\x00'

@@ -305,6 +305,18 @@ TEST(MlpStep, ReplayOfEveryElementFindsSingleErrors) {
   EXPECT_TRUE(beside_slices);
 }
 
+// The first op spends the time, so that of the others sampled slices alone are compared.
+TEST(MlpStep, ReplayOfEveryElementEndsWhenItsTimeIsSpent) {
+  CpuContext cpu(std::min(2, usable_threads()));
+  Step step(Model::of(Mlp{.batch = 512}), cpu, Tape::preferences_for(Device::cpu), kSeed);
+  ASSERT_TRUE(step.supported()) << step.reason();
+  step.run();
+  const Check check = step.replay(kSeed, 1e-9);
+  EXPECT_TRUE(check.passed()) << check.failure;
+  EXPECT_EQ(check.coverage, "sampled");
+  EXPECT_NE(check.sampled_reason.find("s are spent on the ops before"), std::string::npos) << check.sampled_reason;
+}
+
 // --- the step as it is timed -----------------------------------------------------------------------------------------
 
 TEST(MlpStep, IsVerifiedInItsOwnBuffers) {

@@ -71,7 +71,7 @@ struct Gpt2 {
         {"124M, sixteen full sequences, mixed precision, activations recomputed",
          "bf16 batch:16 tokens:1024 padding:128 mixed:1 recompute:1"},
     };
-    // A step of one sequence takes 2.2 GB, of which each takes 0.3: 64 is the last power of two within 24 GiB.
+    // A step takes 2.0 GB and 0.21 GB a sequence: 64 is the last power of two within 24 GiB.
     return by_scale(scale, test, standard, more, sweep("batch", 1, 64, "tokens:256", 2));
   }
   static Cases served() { return text_phases(); }

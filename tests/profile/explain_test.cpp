@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/explain.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -53,7 +54,7 @@ TEST(Explain, SaysWhatTheMarkOfAPreparedRowMeans) {
       job.plan.emplace().algorithm = std::string(results::kBeforeTheClock) + "w";
   const std::string text = explanation(run, what);
   EXPECT_THAT(text, HasSubstr(std::string("cpu.tuned") + reports::kPreparedMark));
-  EXPECT_THAT(text, testing::EndsWith(reports::prepared_line(reports::kPreparedMark)));
+  EXPECT_THAT(text, testing::EndsWith(fmt::format("{} {}\n", reports::kPreparedMark, reports::kPreparedNote)));
 }
 
 TEST(Explain, SetsMeasuredTrafficAndEnergyBesideTheModel) {

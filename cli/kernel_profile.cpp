@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/devices.h"
 #include "cli/exit_status.h"
@@ -169,10 +170,14 @@ Json profile_json(const std::string& job, const Problem& problem, const std::vec
   return j;
 }
 
-}  // namespace
+struct Counted {
+  std::vector<KernelProfile> kernels;
+  Json json;
+};
 
-int run_kernel_profile(const KernelProfileOptions& options) {
-  JobName job = JobName::parse(options.job);
+// Nothing, and a reason, where the kernels cannot be run here.
+std::optional<Counted> count(const std::string& name, const KernelProfileOptions& options, std::string& reason) {
+  const JobName job = JobName::parse(name);
   const Problem problem = parse_case(job.op, job.label);
   const size_t dot = job.implementation.find('.');
   const std::string device = job.implementation.substr(0, dot);
@@ -181,29 +186,48 @@ int run_kernel_profile(const KernelProfileOptions& options) {
   const std::string twin = "simt" + job.implementation.substr(dot);
   const std::vector<std::string> known = known_implementations(job.op);
   if (std::find(known.begin(), known.end(), twin) == known.end()) {
-    if (std::find(known.begin(), known.end(), job.implementation) != known.end()) {
-      fmt::print(stderr, "duet: {} {} calls a library, whose kernels cannot be run on the host\n", job.op,
-                 job.implementation);
-      return kUnsupported;
-    }
-    throw Error("{} has no implementation '{}'", job.op, job.implementation);
+    if (std::find(known.begin(), known.end(), job.implementation) == known.end())
+      throw Error("{} has no implementation '{}'", job.op, job.implementation);
+    reason = fmt::format("{} {} calls a library, whose kernels cannot be run on the host", job.op, job.implementation);
+    return std::nullopt;
   }
   const Implementation* implementation = find_implementation(job.op, twin);
   if (!implementation) {
-    fmt::print(stderr, "duet: {}: {}\n", twin, not_built_reason(twin));
-    return kUnsupported;
+    reason = twin + ": " + not_built_reason(twin);
+    return std::nullopt;
   }
-  std::string reason;
-  const std::vector<KernelProfile> kernels =
-      profile_job(problem, *implementation, options.blocks, options.seed, reason);
+  std::vector<KernelProfile> kernels = profile_job(problem, *implementation, options.blocks, options.seed, reason);
   if (!reason.empty()) {
-    fmt::print(stderr, "duet: {}: {}\n", options.job, reason);
-    return kUnsupported;
+    reason = name + ": " + reason;
+    return std::nullopt;
   }
-  if (options.table)
-    print_table(kernels);
-  else
-    fmt::print("{}\n", profile_json(options.job, problem, kernels).dump(2));
+  Json json = profile_json(name, problem, kernels);
+  return Counted{std::move(kernels), std::move(json)};
+}
+
+}  // namespace
+
+int run_kernel_profile(const KernelProfileOptions& options) {
+  std::vector<Counted> all;
+  for (const std::string& job : options.jobs) {
+    std::string reason;
+    std::optional<Counted> counted = count(job, options, reason);
+    if (!counted) {
+      fmt::print(stderr, "duet: {}\n", reason);
+      return kUnsupported;
+    }
+    all.push_back(*std::move(counted));
+  }
+  if (options.table) {
+    for (const Counted& c : all) {
+      if (all.size() > 1) fmt::print("{}\n", c.json["job"].get<std::string>());
+      print_table(c.kernels);
+    }
+    return 0;
+  }
+  Json list = Json::array();
+  for (Counted& c : all) list.push_back(std::move(c.json));
+  fmt::print("{}\n", (all.size() == 1 ? list[0] : list).dump(2));
   return 0;
 }
 

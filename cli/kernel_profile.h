@@ -4,16 +4,17 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace duet {
 
 struct KernelProfileOptions {
-  std::string job;      // "softmax/cuda.tuned/f32/rows:64/cols:1000"; cuda.* and simt.* mean the same kernels
-  uint64_t blocks = 0;  // to run of each launch, besides the first and the last; 0: all
-  uint64_t seed = 1;    // of the inputs and of the choice of blocks
-  bool table = false;   // print a table instead of JSON
+  std::vector<std::string> jobs;  // "softmax/cuda.tuned/f32/rows:64/cols:1000"; simt.* means the same kernels
+  uint64_t blocks = 0;            // to run of each launch, besides the first and the last; 0: all
+  uint64_t seed = 1;              // of the inputs and of the choice of blocks
+  bool table = false;             // print tables instead of JSON
 };
-// Returns 0, or kUnsupported where the kernels cannot be run here. Throws Error on wrong usage.
+// Prints an object for one job, or an array with one for each of several, once all have run. Returns 0, or kUnsupported where the kernels cannot be run here. Throws Error on wrong usage.
 int run_kernel_profile(const KernelProfileOptions& options);
 
 }  // namespace duet

@@ -161,13 +161,16 @@ void add_kernel_profile(CLI::App& app) {
   CLI::App* profile = app.add_subcommand(
       "kernel-profile",
       "count the memory requests of a job's CUDA kernels on the host, without a GPU (JSON; no times)");
-  profile->add_option("JOB", o->job, "a job such as softmax/cuda.tuned/f32/rows:64/cols:1000")->required();
+  profile
+      ->add_option("JOB", o->jobs,
+                   "a job such as softmax/cuda.tuned/f32/rows:64/cols:1000; of several, the JSON is an array")
+      ->required();
   profile
       ->add_option("--blocks", o->blocks,
                    "blocks to run of each launch, besides the first and the last (all of a cooperative one); 0: all")
       ->transform(whole_number());
   profile->add_option("--seed", o->seed, "seed of the inputs and of the choice of blocks")->transform(whole_number());
-  profile->add_flag("--table", o->table, "print a table instead of JSON");
+  profile->add_flag("--table", o->table, "print tables instead of JSON");
   profile->callback([o] { exit_with(run_kernel_profile(*o)); });
 }
 

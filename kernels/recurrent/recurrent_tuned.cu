@@ -41,8 +41,9 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
   float *r = shared, *state = r + G * H * H;
   const int me = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   const int all = static_cast<int>(blockDim.x * blockDim.y);
-  // r to shared memory, transposed.
-  for (int i = me; i < G * H * H; i += all) r[i % H * G * H + i / H] = float(t.r[dir * G * H * H + i]);
+  // r to shared memory, transposed. A warp has 4 values of 8 rows: 32 of one row would all be in one bank.
+  for (int row = me / 4; row < G * H; row += all / 4)
+    for (int k = me % 4; k < H; k += 4) r[k * G * H + row] = float(t.r[(dir * G * H + row) * H + k]);
 
   // Initial states.
   Unit u(dir, b0, j, p.T);

@@ -4,9 +4,10 @@
 
 beside_memory.py [--runs N] [--filter REGEX]
   Runs bench_all N times beside stress_memory, and after each of these runs once alone. For each row: how far its time
-  and its share of the roof lie apart. Exit status 1 where a share of the runs beside stress_memory that is
-  stated as one number is more than 5 points off the median, or where a row is called suspect. Shares that a report
-  shows as a range or as disturbed are counted as withheld. DUET_BIN: the folder of the programs.
+  and its share of the roof lie apart; at the end, how many shares are within 5 points of their row's median. Exit
+  status 1 where a share of the runs beside stress_memory that is stated as one number is further off, or where a row
+  is called suspect. Shares that a report shows as a range or as disturbed are counted as withheld. DUET_BIN: the
+  folder of the programs.
 """
 import argparse
 import json
@@ -51,6 +52,12 @@ def measure(path, filter_, beside):
     return rows
 
 
+def distances(shares, withheld):
+    """Of the shares that are stated as one number: how far each is from the median of all."""
+    middle = statistics.median(shares)
+    return [abs(share - middle) for share, held_back in zip(shares, withheld) if not held_back]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
@@ -63,11 +70,14 @@ def main():
             alone.append(measure(f"{folder}/{i}_alone.json", args.filter, False))
     print(f"\n{'row':56} {'time beside / alone':>19}  {'slowest / fastest':>17}  shares beside: median, off, withheld; alone")
     unsteady = suspect = all_withheld = 0
+    stated, stated_alone = [], []
     for name in beside[0]:
         times, shares, suspicions, withheld = zip(*[run[name] for run in beside if name in run])
-        times_alone, shares_alone, _, _ = zip(*[run[name] for run in alone if name in run])
+        times_alone, shares_alone, _, withheld_alone = zip(*[run[name] for run in alone if name in run])
         middle = statistics.median(shares)
-        off = max([abs(share - middle) for share, held_back in zip(shares, withheld) if not held_back], default=0)
+        off = max(distances(shares, withheld), default=0)
+        stated += distances(shares, withheld)
+        stated_alone += distances(shares_alone, withheld_alone)
         all_withheld += sum(withheld)
         unsteady += off > MAX_OFF
         suspect += sum(suspicions)
@@ -78,6 +88,10 @@ def main():
               f"  {100 * statistics.median(shares_alone):5.1f} %{'  SUSPECT' if any(suspicions) else ''}")
     print(f"\n{len(beside[0])} rows in {args.runs} runs: {unsteady} with a share more than {100 * MAX_OFF:.0f} points off "
           f"its median, {suspect} suspect, {all_withheld} shares withheld")
+    for label, all_of_them in (("beside", stated), ("alone", stated_alone)):
+        near = sum(off <= MAX_OFF for off in all_of_them)
+        print(f"{label:6}: {near} of {len(all_of_them)} shares stated as one number are within "
+              f"{100 * MAX_OFF:.0f} points of their row's median")
     return 1 if unsteady or suspect else 0
 
 

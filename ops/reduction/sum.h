@@ -55,7 +55,7 @@ struct Sum {
         {"whole packs", "rows:9 cols:256"},
         {"prime, longer than a block", "rows:5 cols:1031"},
         {"one long row, several tasks", "rows:1 cols:100003"},
-        {"many short rows", "rows:10007 cols:3"},
+        {"many short rows, two tasks", "rows:353 cols:47"},
         {"one infinity, the last", "rows:5 cols:1031 x=last:-inf"},
         {"one NaN, the last", "rows:1 cols:100003 x=last:nan"},
         {"columns: one infinity, the last", "rows:1031 cols:5 axis:0 x=last:inf"},
@@ -66,7 +66,7 @@ struct Sum {
         {"columns: beside a warp", "rows:33 cols:31 axis:0"},
         {"columns: whole packs", "rows:33 cols:64 axis:0"},
         {"columns: prime, longer than a block", "rows:1031 cols:5 axis:0"},
-        {"columns: few rows of many", "rows:3 cols:10007 axis:0"},
+        {"columns: few rows of many", "rows:3 cols:4099 axis:0"},
         {"columns: one long one", "rows:100003 cols:1 axis:0"},
     };
     const Cases beyond_f16{

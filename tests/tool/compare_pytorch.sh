@@ -101,11 +101,16 @@ mkdir -p stand_in/bin
 cat > stand_in/bin/python << 'PYTHON'
 #!/usr/bin/env python3
 import json, sys
+import os, signal
 cases = json.load(sys.stdin)["cases"]
-open("/".join(sys.argv[0].split("/")[:-3]) + "/turns", "a").write("torch\n")
+work = "/".join(sys.argv[0].split("/")[:-3])
+open(work + "/turns", "a").write("torch\n")
+if os.path.exists(work + "/interrupt") and cases[0]["op"] == "copy":
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.pause()
 timed = {"torch": "add out=", "torch_s": 0.2, "torch_min_s": 0.2, "samples": 9, "clean": 9, "torch_disturbed": True}
 json.dump({"facts": {"torch": "0", "isa": "none", "onednn": "0", "mkl": "0", "flush_denormal": True, "allocator": "none"},
-           "rows": [{"case": c["name"]} | (timed if c["op"] == "add" else {"reason": "PyTorch has no such op"}) for c in cases]},
+           "rows": [{"case": c["name"]} | (timed | ({"torch_peak_bytes": 8192} if c["peak_memory_bytes"] else {}) if c["op"] == "add" else {"reason": "PyTorch has no such op"}) for c in cases]},
           sys.stdout)
 PYTHON
 cat > bench << BENCH
@@ -132,6 +137,31 @@ import json
 assert len(row["ratios"]) == 3 and min(row["ratios"]) > 1000 and sorted(row["ratios"])[1] == row["ratio"], row
 assert families["elementwise"]["cases"] == 1 and abs(families["elementwise"]["mean"] / row["ratio"] - 1) < 1e-9, families' ||
   fail "interleaved rows: $(cat out.json)"
+
+# Memory is asked for once, in the first round.
+sed 's/"step": null/"step": {"peak_memory_bytes": 4096}/' run.json > peaks.json
+"$compare" peaks.json --venv stand_in --interleave --rounds 2 --bench ./bench --min-time 0.03 --json out.json > table 2> progress ||
+  fail "interleaved, with memory: $(cat table progress)"
+grep -qE '^add/f32/n:1024 +0.004096 +0.008192 +2.00$' table || fail "no memory in: $(cat table)"
+
+# An interrupt in the second of three groups: the first has its row, the others a reason.
+python3 - run.json > three.json << 'PYTHON'
+import copy, json, sys
+document = json.load(open(sys.argv[1]))
+for op in ("copy", "relu"):
+    document["duet"]["jobs"].append(dict(copy.deepcopy(document["duet"]["jobs"][1]), name=op + "/cpu.tuned/f32/n:1024", op=op))
+json.dump(document, sys.stdout)
+PYTHON
+touch interrupt
+"$compare" three.json --venv stand_in --interleave --rounds 1 --bench ./bench --min-time 0.03 --json out.json > table 2> progress
+status=$?
+rm interrupt
+[ "$status" = 130 ] || fail "interrupted: status $status, $(cat table progress)"
+grep -qE '^add/f32/n:1024 +cpu.tuned ' table || fail "interrupted: no row in: $(cat table)"
+for op in copy relu; do
+  grep -q "^not compared: $op/f32/n:1024: the comparison was interrupted$" table || fail "interrupted: no reason of $op in: $(cat table)"
+done
+grep -q interrupted out.json || fail "interrupted: nothing written"
 
 grep -q -- --choose asked && fail "chosen without being asked: $(cat asked)"
 sed 's/"run": {}/"run": {"argv": ["bench_all", "--choose", "measured"]}/' run.json > chosen.json

@@ -52,24 +52,44 @@ def case_of(job):
 
 
 def rows_of(cases, environment, bench_all, threads, rounds, min_time_s, compiled, choice=None):
-    """(rows, facts of PyTorch). An op that PyTorch has no form of gets its reason, without a turn."""
+    """(rows, facts of PyTorch, whether an interrupt ended it). An op that PyTorch has no form of gets its reason, without a turn, as
+    do cases that an interrupt (Ctrl-C) left out."""
     groups = groups_of(case for case in cases if case.op not in forms.ABSENT)
-    rows = [row_of(case, [], [{"reason": forms.ABSENT[case.op]}], threads) for case in cases if case.op in forms.ABSENT]
-    facts = {}
+    rows = [without_turn(case, forms.ABSENT[case.op], threads) for case in cases if case.op in forms.ABSENT]
+    facts, interrupted = {}, False
     for i, group in enumerate(groups):
-        print(f"[{i + 1}/{len(groups)}] {group[0].op}: {len(group)} case(s), {rounds} rounds", file=sys.stderr, flush=True)
-        request = {"threads": threads, "min_time_s": min_time_s, "compile": compiled, "rank": "min_s",
-                   "cases": [case.request() | {"peak_memory_bytes": None} for case in group]}
-        ours, theirs = [], []
-        for r in range(rounds):
-            turns = [lambda: ours.append(duet_turn(bench_all, group, threads, min_time_s, choice)),
-                     lambda: theirs.append(environment.turn(request))]
-            for turn in (turns if r % 2 == 0 else reversed(turns)):
-                turn()
+        if not interrupted:
+            print(f"[{i + 1}/{len(groups)}] {group[0].op}: {len(group)} case(s), {rounds} rounds", file=sys.stderr, flush=True)
+            try:
+                ours, theirs = turns_of(group, environment, bench_all, threads, rounds, min_time_s, compiled, choice)
+            except KeyboardInterrupt:
+                print("interrupted: the table has what was measured", file=sys.stderr, flush=True)
+                interrupted = True
+        if interrupted:
+            rows += [without_turn(case, "the comparison was interrupted", threads) for case in group]
+            continue
         facts = theirs[-1]["facts"]
         rows += [row_of(case, ours, [next(row for row in turn["rows"] if row["case"] == case.name()) for turn in theirs], threads)
                  for case in group]
-    return rows, facts or environment.turn({"threads": threads, "min_time_s": min_time_s, "compile": False, "cases": []})["facts"]
+    facts = facts or environment.turn({"threads": threads, "min_time_s": min_time_s, "compile": False, "cases": []})["facts"]
+    return rows, facts, interrupted
+
+
+def turns_of(group, environment, bench_all, threads, rounds, min_time_s, compiled, choice):
+    """(seconds by job, answers of PyTorch) of each round. The first answer has peaks of memory, which no other process disturbs."""
+    ours, theirs = [], []
+    for r in range(rounds):
+        request = {"threads": threads, "min_time_s": min_time_s, "compile": compiled, "rank": "min_s",
+                   "cases": [case.request() | ({} if r == 0 else {"peak_memory_bytes": None}) for case in group]}
+        turns = [lambda: ours.append(duet_turn(bench_all, group, threads, min_time_s, choice)),
+                 lambda: theirs.append(environment.turn(request))]
+        for turn in (turns if r % 2 == 0 else reversed(turns)):
+            turn()
+    return ours, theirs
+
+
+def without_turn(case, reason, threads):
+    return row_of(case, [], [{"reason": reason}], threads)
 
 
 def row_of(case, ours, theirs, threads):
@@ -85,4 +105,4 @@ def row_of(case, ours, theirs, threads):
     ratios = [t / d for d, t in zip(duet, torch)]
     return dict(row, duet_s=clock.median(duet), duet_disturbed=False, torch=min(theirs, key=lambda turn: turn["torch_min_s"])["torch"],
                 torch_s=clock.median(torch), torch_disturbed=False,
-                ratio=clock.median(ratios), ratios=ratios)
+                ratio=clock.median(ratios), ratios=ratios) | case.peaks(theirs[0])

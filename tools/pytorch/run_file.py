@@ -34,6 +34,15 @@ class Case:
         return {"name": self.name(), "op": self.op, "dtype": self.dtype, "params": self.params,
                 "peak_memory_bytes": self.peak_memory_bytes}
 
+    def peaks(self, got):
+        """Of a step that PyTorch timed: what both sides need at most, as columns of its row."""
+        if not self.peak_memory_bytes or "torch_s" not in got:
+            return {}
+        both = {"duet_peak_bytes": self.peak_memory_bytes} | {k: got[k] for k in ("torch_peak_bytes", "peak_reason") if k in got}
+        if "torch_peak_bytes" in got:
+            both["peak_ratio"] = got["torch_peak_bytes"] / self.peak_memory_bytes
+        return both
+
 
 class Run:
     def __init__(self, path, document):

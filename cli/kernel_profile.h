@@ -14,7 +14,8 @@ struct KernelProfileOptions {
   uint64_t seed = 1;              // of the inputs and of the choice of blocks
   bool table = false;             // print tables instead of JSON
 };
-// Prints an object for one job, or an array with one for each of several, once all have run. Returns 0, or kUnsupported where the kernels cannot be run here. Throws Error on wrong usage.
+// Prints an object for one job, or an array with one for each of several, once all have run. Returns 0, or
+// kUnsupported where the kernels cannot be run here. Throws Error on wrong usage.
 int run_kernel_profile(const KernelProfileOptions& options);
 
 }  // namespace duet

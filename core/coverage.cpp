@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kAnswerBytes = 12;  // of an element: a double, and its abs_sum in f32
 constexpr int kMemoryShare = 4;       // of what is available, at most one part is taken
 constexpr double kAbsSumSafety = 2;   // on the largest abs_sum of the sampled slices, where an element's is unknown
+constexpr double kUndecided = 8;  // bounds that two honest implementations may differ by where inputs are not as drawn
 constexpr double kProjectionOverhead = 2;  // for the blocks that are looked at again
 
 int64_t output_elements(const Problem& problem) {
@@ -149,7 +150,7 @@ Check Coverage::compare_with_second(const std::string& implementation, const Hos
     if (reference_s_ <= decision_s_) {
       check = whole_reference()->compare(problem_, got);
       check.coverage = "reference";
-    } else if (undecided_ == Undecided::is_sampled) {
+    } else if (undecided_ == Undecided::is_sampled && check.max_error_ratio <= kUndecided) {
       return sampled(fmt::format("{} by {}, and the reference, which would say what is right, would take {:.3g} s",
                                  check.failure, i->name, reference_s_));
     } else {

@@ -30,7 +30,8 @@ Check joined(Check sampled, const Check& all);
 class Coverage {
  public:
   // What an implementation's difference from another one is, where the reference would take too long to say which of
-  // the two is wrong: a failure, or, with inputs that are not drawn as the bounds assume, a reason for "sampled".
+  // the two is wrong: a failure, or, with inputs that are not drawn as the bounds assume, a reason for "sampled" up to
+  // kUndecided times the bound.
   enum class Undecided : uint8_t { fails, is_sampled };
 
   // expected: the reference on sampled slices, which takes `expected_s` on all threads. budget_s: what the reference

@@ -108,6 +108,13 @@ std::string left_out(const Analysis& analysis) {
   return out;
 }
 
+// Of how many series it is known whether other work ran beside them. The doubts of a disturbed run say it, too.
+std::string checked_for_contention(const results::Run& run) {
+  const results::ContentionChecked checked = results::count_contention_checked(run.jobs);
+  if (checked.all == 0 || run.invocation.trust != results::Trust::trustworthy) return "";
+  return fmt::format("; {} of {} series on the CPU could be checked for other work", checked.checked, checked.all);
+}
+
 std::string verdict(const Analysis& analysis) {
   const auto count = [&](Status status) {
     const auto found = analysis.count.find(status);
@@ -174,7 +181,7 @@ std::string console_table(const Run& run) {
   if (dagger) out += "† a suspect job claims to be faster than one of the two\n";
   out += prepared_line(out);
   out += left_out(analysis) + verdict(analysis);
-  out += std::string("state: ") + name_of(run.invocation.trust) + "\n";
+  out += std::string("state: ") + name_of(run.invocation.trust) + checked_for_contention(run) + "\n";
   for (const std::string& doubt : run.invocation.doubts) out += "  " + clean(cell(doubt)) + "\n";
   constexpr size_t kColumns = 100;
   for (const Study& study : analysis.studies)

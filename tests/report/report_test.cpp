@@ -526,6 +526,27 @@ TEST(ReportsReport, ConsoleShowsSpeedupsOrCpuTimes) {
   EXPECT_NE(cpu.find("GPU: not measured (no CUDA device)\n"), std::string::npos);
 }
 
+TEST(ReportsReport, ConsoleSaysHowManySeriesCouldBeChecked) {
+  results::Run run = cpu_only_run();
+  const auto state_of = [&] {
+    const std::string text = console_table(run);
+    const size_t at = text.find("\nstate: ") + 1;
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  run.invocation.trust = results::Trust::trustworthy;
+  for (Job& job : run.jobs)
+    for (results::Series& s : job.series) s.foreign_cores.reset();
+  const results::ContentionChecked all = results::count_contention_checked(run.jobs);
+  ASSERT_GT(all.all, 0);
+  EXPECT_EQ(state_of(),
+            fmt::format("state: trustworthy; 0 of {} series on the CPU could be checked for other work", all.all));
+  run.jobs[0].series.at(0).foreign_cores = 0;
+  EXPECT_EQ(state_of(),
+            fmt::format("state: trustworthy; 1 of {} series on the CPU could be checked for other work", all.all));
+  run.invocation.trust = results::Trust::disturbed;
+  EXPECT_EQ(state_of(), "state: disturbed") << "its doubts have the number";
+}
+
 TEST(ReportsReport, ConsoleShowsTheSlowerOnesBesideTheFastest) {
   std::vector<Job> jobs = softmax_pair();
   const double cpu_s = results::find_series(jobs[0], Scope::call, Cache::warm, 4)->summary.median_s;

@@ -41,8 +41,10 @@ __global__ void slice_kernel(Layer p, ForwardTensors<T> t, const T* pre, int64_t
   float *r = shared, *state = r + G * H * H;
   const int me = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   const int all = static_cast<int>(blockDim.x * blockDim.y);
-  // r to shared memory, transposed. A warp has 4 values of 8 rows: 32 of one row would all be in one bank.
+  // r to shared memory, transposed. A warp has 4 values of 8 rows: where G H is a multiple of 32, those of one row are
+  // all in one bank.
   for (int row = me / 4; row < G * H; row += all / 4)
+#pragma unroll 4
     for (int k = me % 4; k < H; k += 4) r[k * G * H + row] = float(t.r[(dir * G * H + row) * H + k]);
 
   // Initial states.

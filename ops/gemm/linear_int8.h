@@ -82,6 +82,8 @@ struct LinearInt8 {
         {"sums beyond 24 bits", "n:5 in:5003 out:7"},
         {"scales whose product is subnormal", "n:5 in:68 out:36 scale_x=1e-20 scale_w=1e-21 bias=0"},
         {"scales whose product overflows", "n:4 in:0 out:4 scale_x=1e30 scale_w=1e10"},
+        {"scales whose product overflows, sums of 0", "n:4 in:4 out:4 x=0 scale_x=1e30 scale_w=1e10"},
+        {"scales of 0, infinity and NaN", "n:5 in:68 out:37 scale_w=edges+inf+nan"},
     };
     const Cases standard{
         {"BERT-base 768->3072, 384 tokens", "n:384 in:768 out:3072"},

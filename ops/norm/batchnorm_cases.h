@@ -50,6 +50,7 @@ inline Cases batchnorm_cases(Scale scale) {
       across(kFloatTypes, across(kLayouts, plain)),
       across(kFloatTypes, with("act:relu", across(kLayouts, fused))),
       across(kFloatTypes, with("act:relu residual:1", across(kLayouts, fused))),
+      {{"channels over a task of the CPU", "n:2 c:1031 h:1 w:1 layout:nhwc"}},
   });
   return by_scale(scale, test, across(kF32AndBf16, across(kLayouts, standard)),
                   across(kF32AndBf16, across(kLayouts, more)), sweep("n", 1, 256, "c:64 h:56 w:56", 2));

@@ -56,6 +56,7 @@ struct Sum {
         {"prime, longer than a block", "rows:5 cols:1031"},
         {"one long row, several tasks", "rows:1 cols:100003"},
         {"many short rows, two tasks", "rows:353 cols:47"},
+        {"rows of three", "rows:33 cols:3"},
         {"one infinity, the last", "rows:5 cols:1031 x=last:-inf"},
         {"one NaN, the last", "rows:1 cols:100003 x=last:nan"},
         {"columns: one infinity, the last", "rows:1031 cols:5 axis:0 x=last:inf"},

@@ -29,7 +29,7 @@ void work_elsewhere(double cpu_s) {
 }
 
 // An application takes 2 ms until it has been calibrated, as where something else runs, and 20 us from then on; or
-// first after one more attempt at a repetition, through which something else runs as well.
+// only after one more attempt at a repetition, through which something else runs as well.
 class SlowAtFirst final : public Runner {
  public:
   SlowAtFirst(FakeGpu& gpu, int slow_attempts) : gpu_(gpu), slow_attempts_(slow_attempts) {

@@ -19,7 +19,7 @@
 namespace duet {
 namespace {
 
-// The largest |got - want|, over the largest |want|; NaN where one of them is.
+// The largest |got - want|, over the largest |want|; NaN where one of them is NaN.
 double distance(const std::vector<double>& got, const std::vector<double>& want) {
   double scale = 0, error = 0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -28,7 +28,7 @@ double distance(const std::vector<double>& got, const std::vector<double>& want)
     scale = std::max(scale, std::abs(want[i]));
     error = std::max(error, apart);
   }
-  return scale > 0 ? error / scale : error;
+  return scale > 0 ? error / scale : error > 0 ? INFINITY : 0;
 }
 
 // A tensor (rows, c, pixels) as (rows, pixels, to), with zeros in further channels.

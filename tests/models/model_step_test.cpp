@@ -5,11 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <map>
-#include <tuple>
 
 #include "core/machine.h"
 #include "core/cpu_context.h"
@@ -17,7 +14,6 @@
 #include "models/step.h"
 #include "ops/elementwise/bias.h"
 #include "ops/gemm/linear.h"
-#include "ops/loss/cross_entropy_fused.h"
 #include "ops/optimiser/adam.h"
 #include "ops/pool/max_pool2d.h"
 #include "tests/models/golden.h"

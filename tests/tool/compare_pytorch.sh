@@ -101,13 +101,13 @@ mkdir -p stand_in/bin
 cat > stand_in/bin/python << 'PYTHON'
 #!/usr/bin/env python3
 import json, sys
-import os, signal
+import os, signal, time
 cases = json.load(sys.stdin)["cases"]
 work = "/".join(sys.argv[0].split("/")[:-3])
 open(work + "/turns", "a").write("torch\n")
 if os.path.exists(work + "/interrupt") and cases[0]["op"] == "copy":
     os.kill(os.getppid(), signal.SIGINT)
-    signal.pause()
+    time.sleep(30)
 timed = {"torch": "add out=", "torch_s": 0.2, "torch_min_s": 0.2, "samples": 9, "clean": 9, "torch_disturbed": True}
 json.dump({"facts": {"torch": "0", "isa": "none", "onednn": "0", "mkl": "0", "flush_denormal": True, "allocator": "none"},
            "rows": [{"case": c["name"]} | (timed | ({"torch_peak_bytes": 8192} if c["peak_memory_bytes"] else {}) if c["op"] == "add" else {"reason": "PyTorch has no such op"}) for c in cases]},
@@ -153,7 +153,7 @@ for op in ("copy", "relu"):
 json.dump(document, sys.stdout)
 PYTHON
 touch interrupt
-"$compare" three.json --venv stand_in --interleave --rounds 1 --bench ./bench --min-time 0.03 --json out.json > table 2> progress
+env --default-signal=INT "$compare" three.json --venv stand_in --interleave --rounds 1 --bench ./bench --min-time 0.03 --json out.json > table 2> progress
 status=$?
 rm interrupt
 [ "$status" = 130 ] || fail "interrupted: status $status, $(cat table progress)"

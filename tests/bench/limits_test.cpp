@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long work may take until it counts as hung: by its operations and bytes before its calibration, by that afterwards.
+// How long work may take until it counts as hung: before its calibration by its operations and bytes, then by that.
 #include <gtest/gtest.h>
 
 #include "bench/worker.h"

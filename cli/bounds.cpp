@@ -27,17 +27,30 @@ bool is_exact(const TensorSpec& spec, const Tolerance& t) {
   return !is_float(spec.dtype) || (t.rel == 0 && t.abs_sum == 0);
 }
 
-// Why the bound of an output may be more than kMaxLooseness times the errors that are seen here; empty: it may not.
-std::string wider_because(const Problem& problem, const TensorSpec& output) {
-  struct Wider {
-    const char *op, *output, *dtype, *reason;
+// Why the bound of an output may be more than kMaxLooseness times the errors that are seen here, and how many times.
+struct Wider {
+  double max_looseness = kMaxLooseness;
+  std::string reason;  // empty: it may not
+};
+Wider wider(const Problem& problem, const TensorSpec& output) {
+  struct Reason {
+    const char* text;
+    double max_looseness;
   };
-  static const char* const kWinograd = "Winograd's transforms may enlarge errors sevenfold; F(2x2, 3x3) does less";
-  static const char* const kShort = "short values: additions in f32 seldom round";
-  static const char* const kFactor = "gelu's slopes may round more than ours; zeros by relu count as additions";
-  static const char* const kCut = "tensor cores cut low bits off the sums of scores, CPUs do not";
-  static const char* const kTerms = "each term has a bound of its own, and these add up as squares";
-  static const Wider kWider[] = {
+  static const Reason kWinograd{"Winograd's transforms may enlarge errors sevenfold; F(2x2, 3x3) does less",
+                                7 * kMaxLooseness};
+  static const Reason kOneTap{"few rows of a result are compared, and relu leaves half of them: luck", 12};
+  static const Reason kShort{"short values: additions in f32 seldom round", 16 * kMaxLooseness};
+  static const Reason kFactor{"gelu's slopes may round more than ours; zeros by relu count as additions", 24};
+  static const Reason kCut{"tensor cores cut low bits off the sums of scores, CPUs do not", 16 * kMaxLooseness};
+  static const Reason kTerms{"each term has a bound of its own, and these add up as squares", 24};
+  static const Reason kBlocks{"the cases of blocks are for GPUs, whose exp is less exact", 16};
+  static const Reason kOneSum{"one sum, of the losses of rows: its roundings happen to cancel", 24};
+  struct Named {
+    const char *op, *output, *dtype;
+    const Reason& reason;
+  };
+  static const Named kWider[] = {
       {"conv2d", "y", "f32", kWinograd},
       {"conv2d_backward_data", "dx", "f32", kWinograd},
       {"conv2d_backward_filter", "dw", "f32", kWinograd},
@@ -54,19 +67,24 @@ std::string wider_because(const Problem& problem, const TensorSpec& output) {
       {"linear_backward", "dx", "f32", kFactor},
       {"linear_backward", "dw", "f32", kFactor},
       {"linear_backward", "dbias", "f32", kFactor},
-      {"study/block_size_softmax", "y", "f32", "the cases of blocks are for GPUs, whose exp is less exact"},
-      {"distill", "loss", "f32", "one sum, of the losses of rows: its roundings happen to cancel"},
+      {"study/block_size_softmax", "y", "f32", kBlocks},
+      {"distill", "loss", "f32", kOneSum},
   };
   bool activated = false;
+  bool one_tap = true;  // of a filter: no library transforms it
   for (const Attribute& a : problem.attributes()) {
-    if (a.name == "math" && a.text() == "tf32") return "only GPUs form tf32 products";
+    if (a.name == "math" && a.text() == "tf32") return {INFINITY, "only GPUs form tf32 products"};
     activated |= a.name == "act" && a.text() != "none";
+    one_tap &= (a.name != "r" && a.name != "s") || a.text() == "1";
   }
-  for (const Wider& w : kWider)
-    if ((activated || w.reason != kFactor) && problem.name() == w.op && w.output == std::string_view(output.name) &&
+  for (const Named& w : kWider) {
+    if (&w.reason == &kFactor && !activated) continue;
+    if (problem.name() == w.op && w.output == std::string_view(output.name) &&
         w.dtype == std::string_view(name_of(problem.dtype())))
-      return w.reason;
-  return "";
+      return &w.reason == &kWinograd && one_tap ? Wider{kOneTap.max_looseness, kOneTap.text}
+                                                : Wider{w.reason.max_looseness, w.reason.text};
+  }
+  return {};
 }
 
 // Calls use(slot, share) for each claim of a result: its error as a share of the bound. value(i): of claim i.
@@ -92,11 +110,13 @@ std::map<size_t, BoundUse> outputs_with_bounds(const Problem& problem, const Exp
     if (specs[slot].role == Role::in || is_exact(specs[slot], problem.tolerance(static_cast<int>(slot)))) continue;
     const auto [all, represented] = claims[slot];
     if (2 * represented > all) continue;
+    auto [max_looseness, reason] = wider(problem, specs[slot]);
     uses[slot] = {.op = problem.name(),
                   .output = specs[slot].name,
                   .dtype = name_of(problem.dtype()),
                   .label = problem.label(),
-                  .wider_because = wider_because(problem, specs[slot]),
+                  .max_looseness = max_looseness,
+                  .wider_because = std::move(reason),
                   .shares = {}};
   }
   return uses;
@@ -236,8 +256,9 @@ int run_bounds(const BoundsOptions& options) {
     fmt::print("{}\n", list.dump(1));
   else
     fmt::print(
-        "{} outputs of {} cases: the bound over the largest error, then each error over the bound. {} bounds are more "
-        "than {:g} times the largest error (!). {} cases are left out: {}\n",
+        "{} outputs of {} cases: the bound over the largest error, then each error over the bound. {} bounds are too "
+        "wide "
+        "(!): more than {:g} times the largest error, or more than its reason allows. {} cases are left out: {}\n",
         outputs, cases, wide, kMaxLooseness, not_compared,
         options.scale.empty() ? "large or long; --scale standard has most of them"
                               : fmt::format("over {} MB, {:g} operations or {:g} of the reference",

@@ -10,7 +10,7 @@
 //  - Of few elements the largest error is a matter of luck: that of a loss is often 20 times less than the next one's.
 //    A case of which fewer than kMinCompared elements are compared is drawn several times, up to kMaxDraws; where that
 //    is not enough, the largest error on all cases of the op with this dtype counts for it.
-//  - Outputs whose bound is wider for a reason are listed in bounds.cpp, with the reason.
+//  - Outputs whose bound may be wider are listed in bounds.cpp, each with its reason and how much wider.
 #pragma once
 #include <map>
 #include <string>
@@ -29,8 +29,9 @@ inline constexpr double kMaxDrawnWork = 2e8;  // bytes and operations of all dra
 // One output of one case: the largest error of each correct implementation as a share of the bound.
 struct BoundUse {
   std::string op, output, dtype, label;
-  int64_t compared = 0;       // elements, of all draws together
-  std::string wider_because;  // not empty: the rule is not demanded of it
+  int64_t compared = 0;  // elements, of all draws together
+  double max_looseness = kMaxLooseness;
+  std::string wider_because;  // not empty: why max_looseness is more than that of others
   std::map<std::string, double> shares;
   double largest() const;
 };
@@ -38,9 +39,7 @@ struct BoundUse {
 std::vector<BoundUse> bound_uses(const Problem& problem, Context& cpu);
 // Per use, how many times the bound is larger than the largest error that counts for it.
 std::vector<double> looseness(const std::vector<BoundUse>& uses);
-inline bool too_wide(const BoundUse& use, double looseness) {
-  return use.wider_because.empty() && !(looseness <= kMaxLooseness);
-}
+inline bool too_wide(const BoundUse& use, double looseness) { return !(looseness <= use.max_looseness); }
 
 // What comparing a case costs, in bytes and operations: its inputs are drawn twice, and the reference computes the
 // slices that bench_all compares twice. Beyond kMaxComparedWork it takes minutes.

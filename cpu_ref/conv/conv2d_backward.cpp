@@ -32,7 +32,7 @@ void Conv2dBackwardFilter::reference(Inputs in, int64_t slice, Expect& expect) c
         }
     const double root_sum =
         are_alike(added, sum.sum(), sum.root_sum())
-            ? root_sum_of_alike(terms(), sum.sum(), sum.root_sum(), p.dtype, p.math, growth(), kLongestChain)
+            ? root_sum_of_alike(terms(), sum.sum(), sum.root_sum(), p.dtype, p.math, p.growth(), kLongestChain)
             : sum.root_sum();
     expect(dw, last ? ((out * p.r + u) * p.s + v) * depth + q : slice * p.s + v, sum.sum(), root_sum);
   }

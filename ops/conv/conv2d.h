@@ -83,7 +83,9 @@ struct Conv2d {
             y.of(dtype, last ? Shape{n, ho(), wo(), k} : Shape{n, k, ho(), wo()})};
   }
   double flops() const { return 2.0 * n * k * ho() * wo() * group_c() * r * s; }  // products with padding count as well
-  Tolerance tolerance() const { return product_sum_tolerance(1.0 * group_c() * r * s, 0, dtype, math); }
+  // The w of ops/summation.h: a filter of one tap has no transformed form.
+  double growth() const { return r * s > 1 ? kTransformed : kDirect; }
+  Tolerance tolerance() const { return product_sum_tolerance(1.0 * group_c() * r * s, 0, dtype, math, growth()); }
 
   // Winograd's transforms of 3x3 filters round the whole filter, while the bound follows the terms of a result, of
   // which a padded corner has few. A sum of several channels and of 8 terms makes up for it (conv2d_cases.h has such

@@ -31,10 +31,8 @@ struct Conv2dBackwardFilter {
   double flops() const { return conv.flops(); }
   // Of millions of terms, what is allowed to equal ones exceeds many times the errors of others: the reference looks.
   double terms() const { return 1.0 * conv.n * conv.ho() * conv.wo(); }
-  // The w of ops/summation.h: a filter of one tap has no transformed form.
-  double growth() const { return conv.r * conv.s > 1 ? kTransformed : kDirect; }
   Tolerance tolerance() const {
-    return product_sum_tolerance(terms(), 0, conv.dtype, conv.math, growth(), Terms::vary, kLongestChain);
+    return product_sum_tolerance(terms(), 0, conv.dtype, conv.math, conv.growth(), Terms::vary, kLongestChain);
   }
   std::optional<LinearAxis> linear_axis() const {
     return LinearAxis{"c", conv.group_c(), conv.groups, {{x, conv.channel_axis()}, {dw, conv.channel_axis()}}};
@@ -78,7 +76,7 @@ struct Conv2dBackwardData {
   }
   double flops() const { return conv.flops(); }
   Tolerance tolerance() const {  // with strides fewer taps count; this bounds them all
-    return product_sum_tolerance(1.0 * conv.group_k() * conv.r * conv.s, 0, conv.dtype, conv.math);
+    return product_sum_tolerance(1.0 * conv.group_k() * conv.r * conv.s, 0, conv.dtype, conv.math, conv.growth());
   }
   std::optional<LinearAxis> linear_axis() const {
     return LinearAxis{"c", conv.group_c(), conv.groups, {{filter, conv.channel_axis()}, {dx, conv.channel_axis()}}};

@@ -47,7 +47,7 @@ struct Conv2dBias {
   Conv2dLayer layer() const { return {.y = y, .bias = bias, .relu = act == Act::relu}; }
   double flops() const { return conv.flops(); }
   Tolerance tolerance() const {  // 1: the bias. relu enlarges no error
-    return product_sum_tolerance(1.0 * conv.group_c() * conv.r * conv.s, 1, conv.dtype, conv.math);
+    return product_sum_tolerance(1.0 * conv.group_c() * conv.r * conv.s, 1, conv.dtype, conv.math, conv.growth());
   }
   std::optional<LinearAxis> linear_axis() const {
     if (act != Act::none) return std::nullopt;

@@ -192,7 +192,8 @@ int run_bounds(const Options& options) {
     fmt::print("{} {} {}: the bound is {:.3g} times the largest error of a correct implementation\n", uses[i].op,
                uses[i].output, uses[i].label, loose[i]);
   }
-  fmt::print("{} bounds, {} of them more than {:g} times the largest error\n", uses.size(), errors, kMaxLooseness);
+  fmt::print("{} bounds, {} of them more than {:g} times the largest error, or more than their reason allows\n",
+             uses.size(), errors, kMaxLooseness);
   if (uses.empty()) throw Error("no case was examined");
   return errors == 0 ? 0 : 1;
 }

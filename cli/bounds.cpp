@@ -257,8 +257,7 @@ int run_bounds(const BoundsOptions& options) {
   else
     fmt::print(
         "{} outputs of {} cases: the bound over the largest error, then each error over the bound. {} bounds are too "
-        "wide "
-        "(!): more than {:g} times the largest error, or more than its reason allows. {} cases are left out: {}\n",
+        "wide (!): more than {:g} times the largest error, or more than its reason allows. {} cases are left out: {}\n",
         outputs, cases, wide, kMaxLooseness, not_compared,
         options.scale.empty() ? "large or long; --scale standard has most of them"
                               : fmt::format("over {} MB, {:g} operations or {:g} of the reference",

@@ -18,11 +18,10 @@
 #include "ops/gemm/linear.h"
 #include "ops/loss/cross_entropy_fused.h"
 #include "ops/optimiser/sgd.h"
+#include "tests/models/tapes.h"
 
 namespace duet {
 namespace {
-
-constexpr uint64_t kSeed = 3;
 
 // The bound of a tensor after s steps: C(s) u max|want|, u that of f32.
 // Why such a C exists: an element of a product is a sum of k terms, off by at most gamma_k sum|terms| (Higham 3.1). The
@@ -325,11 +324,7 @@ TEST(MlpStep, IsVerifiedInItsOwnBuffers) {
     if (c.model.name() != "mlp") continue;
     Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
     ASSERT_TRUE(step.supported()) << step.reason();
-    cpu.enter([&] {
-      for (int i = 0; i < 3; ++i) step.run();
-      for (size_t p = 0; p < step.phases().size(); ++p) step.run_phase(p);
-      for (size_t p = 0; p < step.nodes().size(); ++p) step.run_node(p);
-    });
+    run_in_every_way(step, cpu);
     const Check check = step.replay();
     EXPECT_TRUE(check.passed()) << c.model.label() << ": " << check.failure;
     EXPECT_GT(check.elements, 0);

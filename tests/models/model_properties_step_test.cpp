@@ -48,11 +48,7 @@ TEST(Models, AreVerifiedInTheirOwnBuffers) {
   for (const ModelCase& c : model_cases(Scale::test)) {
     Step step(c.model, cpu, Tape::preferences_for(Device::cpu));
     ASSERT_TRUE(step.supported()) << step.reason();
-    cpu.enter([&] {
-      for (int i = 0; i < 3; ++i) step.run();
-      for (size_t p = 0; p < step.phases().size(); ++p) step.run_phase(p);
-      for (size_t p = 0; p < step.nodes().size(); ++p) step.run_node(p);
-    });
+    run_in_every_way(step, cpu);
     const Check check = step.replay();
     EXPECT_TRUE(check.passed()) << c.model.name() << ": " << check.failure;
   }

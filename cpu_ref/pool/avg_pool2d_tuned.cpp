@@ -109,19 +109,21 @@ void spread_rows(const AvgPool2dBackward& p, const InverseCounts& inverse, const
 // nhwc backward: rows [first, last) of dx, counted through all images.
 template <bool kStream, class T>
 void spread_pixels(const AvgPool2dBackward& p, const InverseCounts& inverse, const T* dy, T* dx, int64_t first,
-                   int64_t last, float* scratch) {
+                   int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
-  const auto add = [&](float* sum, int64_t pixel, int64_t) HWY_ATTR {
-    const auto i = static_cast<size_t>(pixel / wo % ho), j = static_cast<size_t>(pixel % wo);
-    const auto inv_count = hn::Set(d, inverse.height[i] * inverse.width[j]);
-    for (int64_t c = 0; c < depth; c += lanes) {
-      const auto passed = hn::Mul(inv_count, load_as_f32(d, dy + pixel * depth + c, depth - c));
-      hn::StoreU(hn::Add(hn::LoadU(d, sum + c), passed), d, sum + c);
+  const auto add = [&]<int kVectors>(hn::Vec<decltype(d)>* sum, int64_t image, int64_t i, int64_t j, int64_t, int64_t c,
+                                     int64_t left) HWY_ATTR {
+    const auto inv_count = hn::Set(d, inverse.height[static_cast<size_t>(i)] * inverse.width[static_cast<size_t>(j)]);
+    const T* from = dy + ((image * ho + i) * wo + j) * depth + c;
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+      const auto v = kVectors == 1 ? load_as_f32(d, from, left) : load_as_f32(d, from + k * lanes);
+      sum[k] = hn::Add(sum[k], hn::Mul(inv_count, v));
     }
   };
-  unpool_pixels<kStream>(p, dx, first, last, scratch, add);
+  unpool_pixels<kStream, true>(p, dx, first, last, add);
 }
 
 void avg_pool2d_backward_rows(const AvgPool2dBackward& p, const InverseCounts& inverse, Args t, int64_t first,
@@ -130,9 +132,12 @@ void avg_pool2d_backward_rows(const AvgPool2dBackward& p, const InverseCounts& i
     const auto* dy = t[AvgPool2dBackward::dy].as<const T>();
     auto* dx = t[AvgPool2dBackward::dx].as<T>();
     if (halves(p)) return spread_halves(p, dy, dx, first, last);
-    const auto rows = stream ? spread_rows<true, T> : spread_rows<false, T>;
-    const auto pixels = stream ? spread_pixels<true, T> : spread_pixels<false, T>;
-    (p.depth() == 1 ? rows : pixels)(p, inverse, dy, dx, first, last, scratch);
+    if (p.depth() == 1) {
+      const auto rows = stream ? spread_rows<true, T> : spread_rows<false, T>;
+      return rows(p, inverse, dy, dx, first, last, scratch);
+    }
+    const auto pixels = stream && pixels_are_aligned(p, dx) ? spread_pixels<true, T> : spread_pixels<false, T>;
+    pixels(p, inverse, dy, dx, first, last);
   });
   if (stream) hwy::FlushStream();
 }

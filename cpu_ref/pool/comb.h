@@ -4,6 +4,8 @@
 // elements of one tooth, whatever the stride. rows-inl.h fills and empties combs.
 #pragma once
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "ops/pool/pool2d.h"
 
@@ -61,16 +63,46 @@ struct TapsInside {
   int64_t first, last;
 };
 
+// The windows along one axis that hold the element `at`; move_to() is called with elements in ascending order, or with
+// 0 to begin anew.
+class WindowsAround {
+ public:
+  WindowsAround(int64_t outputs, int64_t taps, int64_t stride, int64_t pad, int64_t dil)
+      : outputs_(outputs), reach_(dil * (taps - 1)), stride_(stride), pad_(pad), dil_(dil) {}
+  void move_to(int64_t at) {
+    if (at == 0) first_ = end_ = 0;
+    from_start_ = at + pad_;
+    while (end_ < outputs_ && end_ * stride_ <= from_start_) ++end_;
+    while (first_ < end_ && first_ * stride_ + reach_ < from_start_) ++first_;
+  }
+  // These are first() to end() - 1, as far as holds() is true.
+  int64_t first() const { return first_; }
+  int64_t end() const { return end_; }
+  bool holds(int64_t i) const { return dil_ == 1 || (from_start_ - i * stride_) % dil_ == 0; }
+  // The first element behind it that may lie in other windows.
+  int64_t next() const {
+    if (dil_ != 1) return from_start_ - pad_ + 1;
+    int64_t change = std::numeric_limits<int64_t>::max();
+    if (end_ < outputs_) change = end_ * stride_ - pad_;
+    if (first_ < end_) change = std::min(change, first_ * stride_ + reach_ - pad_ + 1);
+    return change;
+  }
+
+ private:
+  int64_t outputs_, reach_, stride_, pad_, dil_;
+  int64_t first_ = 0, end_ = 0;
+  int64_t from_start_ = 0;  // the element, counted from the first pixel of the first window
+};
+
 // Scratch memory of a thread, in floats. nchw forward: a row of x, combed and plain, then a ring of rows that have been
-// reduced along their width, each of values and of positions. nchw backward: a row of dx, combed and plain. nhwc
-// backward: the channels of a pixel.
+// reduced along their width, each of values and of positions. nchw backward: a row of dx, combed and plain.
 struct PoolScratch {
   explicit PoolScratch(const Pool2d& p)
       : comb(p),
         plain(Comb::row_floats(p.w)),
         ring_rows(std::max<int64_t>(1, std::min(p.h, p.dil_h * (p.r - 1) + 1))),
         entry(2 * comb.outputs),
-        floats(std::max(comb.floats() + plain + ring_rows * entry, Comb::row_floats(p.depth()))) {}
+        floats(comb.floats() + plain + ring_rows * entry) {}
   Comb comb;
   int64_t plain, ring_rows, entry, floats;
 };

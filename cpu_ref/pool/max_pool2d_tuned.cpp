@@ -163,22 +163,25 @@ void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T*
 
 // nhwc backward: rows [first, last) of dx, counted through all images.
 template <bool kStream, class T>
-void pass_pixels(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last,
-                 float* scratch) {
+void pass_pixels(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t depth = p.depth();
-  const auto add = [&](float* sum, int64_t pixel, int64_t position) HWY_ATTR {
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  const auto add = [&]<int kVectors>(hn::Vec<decltype(d)>* sum, int64_t image, int64_t i, int64_t j, int64_t position,
+                                     int64_t c, int64_t left) HWY_ATTR {
     const auto here = hn::Set(di, static_cast<int32_t>(position));
-    for (int64_t c = 0; c < depth; c += lanes) {
-      const auto at = load(di, index + pixel * depth + c, depth - c, -1);
-      const auto passed =
-          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), load_as_f32(d, dy + pixel * depth + c, depth - c));
-      hn::StoreU(hn::Add(hn::LoadU(d, sum + c), passed), d, sum + c);
+    const int64_t from = ((image * ho + i) * wo + j) * depth + c;
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+      const int32_t* at = index + from + k * lanes;
+      const T* dy_at = dy + from + k * lanes;
+      const auto is_here = hn::Eq(kVectors == 1 ? load(di, at, left, -1) : hn::LoadU(di, at), here);
+      const auto passed = kVectors == 1 ? load_as_f32(d, dy_at, left) : load_as_f32(d, dy_at);
+      sum[k] = hn::Add(sum[k], hn::IfThenElseZero(hn::RebindMask(d, is_here), passed));
     }
   };
-  unpool_pixels<kStream>(p, dx, first, last, scratch, add);
+  unpool_pixels<kStream, false>(p, dx, first, last, add);
 }
 
 void max_pool2d_backward_rows(const MaxPool2dBackward& p, Args t, int64_t first, int64_t last, bool stream,
@@ -188,9 +191,12 @@ void max_pool2d_backward_rows(const MaxPool2dBackward& p, Args t, int64_t first,
     const auto* dy = t[MaxPool2dBackward::dy].as<const T>();
     auto* dx = t[MaxPool2dBackward::dx].as<T>();
     if (halves(p)) return pass_halves(p, index, dy, dx, first, last);
-    const auto rows = stream ? pass_rows<true, T> : pass_rows<false, T>;
-    const auto pixels = stream ? pass_pixels<true, T> : pass_pixels<false, T>;
-    (p.depth() == 1 ? rows : pixels)(p, index, dy, dx, first, last, scratch);
+    if (p.depth() == 1) {
+      const auto rows = stream ? pass_rows<true, T> : pass_rows<false, T>;
+      return rows(p, index, dy, dx, first, last, scratch);
+    }
+    const auto pixels = stream && pixels_are_aligned(p, dx) ? pass_pixels<true, T> : pass_pixels<false, T>;
+    pixels(p, index, dy, dx, first, last);
   });
   if (stream) hwy::FlushStream();
 }

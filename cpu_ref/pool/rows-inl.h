@@ -162,30 +162,60 @@ HWY_INLINE void pool_pixels(const Pool2d& p, int64_t first, int64_t last, const 
   }
 }
 
-// nhwc backward: rows [first, last) of dx, counted through all images.
-//   add(sum, pixel_of_y, position)   for each channel, adds to sum[channel] what that output passes to the pixel
-//                                    `position` of its plane
-template <bool kStream, class T, class Add>
-HWY_INLINE void unpool_pixels(const Pool2d& p, T* dx, int64_t first, int64_t last, float* sum, const Add& add) {
+// nhwc backward: rows [first, last) of dx, counted through all images. Each pixel of dx adds, in registers, what the
+// windows around it pass on.
+//   add<kVectors>(sum, image, i, j, position, c, left)   adds to `sum`, channels [c, c + left), what the pixel (i, j) of
+//                                                        y passes to the pixel `position` of its plane: kVectors whole
+//                                                        vectors, or with kVectors = 1 at most one
+// kAlike: a pixel of y passes the same to every pixel of its window.
+template <bool kStream, bool kAlike, class T, class Add>
+HWY_INLINE void unpool_pixels(const Pool2d& p, T* dx, int64_t first, int64_t last, const Add& add) {
   const hn::ScalableTag<float> d;
-  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t depth = p.depth();
+  WindowsAround rows(p.ho(), p.r, p.stride_h, p.pad_h, p.dil_h);
   for (int64_t o = first; o < last; ++o) {
     const int64_t image = o / p.h, row = o % p.h;
-    for (int64_t q = 0; q < p.w; ++q) {
-      std::fill_n(sum, depth, 0.0f);
-      for (int64_t u = p.r - 1; u >= 0; --u) {
-        const int64_t down = row + p.pad_h - u * p.dil_h;
-        if (down < 0 || down % p.stride_h != 0 || down / p.stride_h >= ho) continue;
-        for (int64_t v = p.s - 1; v >= 0; --v) {
-          const int64_t across = q + p.pad_w - v * p.dil_w;
-          if (across < 0 || across % p.stride_w != 0 || across / p.stride_w >= wo) continue;
-          add(sum, (image * ho + down / p.stride_h) * wo + across / p.stride_w, row * p.w + q);
+    rows.move_to(row);
+    WindowsAround columns(p.wo(), p.s, p.stride_w, p.pad_w, p.dil_w);
+    for (int64_t q = 0, end; q < p.w; q = end) {
+      columns.move_to(q);
+      end = std::min(p.w, columns.next());
+      // Channels [c, c + left) of the pixels [q, end), which lie in the same windows.
+      const auto block = [&]<int kVectors>(int64_t c, int64_t left) HWY_ATTR {
+        hn::Vec<decltype(d)> sum[kVectors];
+        for (int64_t pixel = q; pixel < end; ++pixel) {
+          if (pixel == q || !kAlike) {
+#pragma GCC unroll 4
+            for (int k = 0; k < kVectors; ++k) sum[k] = hn::Zero(d);
+            for (int64_t i = rows.first(); i < rows.end(); ++i) {
+              if (!rows.holds(i)) continue;
+              for (int64_t j = columns.first(); j < columns.end(); ++j)
+                if (columns.holds(j)) add.template operator()<kVectors>(sum, image, i, j, row * p.w + pixel, c, left);
+            }
+          }
+          T* to = dx + (o * p.w + pixel) * depth + c;
+          if (left < lanes) {
+            store_f32_as(d, sum[0], to, left);
+            continue;
+          }
+#pragma GCC unroll 4
+          for (int k = 0; k < kVectors; ++k) stream_store<kStream>(d, sum[k], to + k * lanes);
         }
-      }
-      map<kStream>(
-          d, depth, [](auto v) HWY_ATTR { return v; }, dx + (o * p.w + q) * depth, static_cast<const float*>(sum));
+      };
+      int64_t c = 0;
+      for (; c + 4 * lanes <= depth; c += 4 * lanes) block.template operator()<4>(c, 4 * lanes);
+      for (; c + 2 * lanes <= depth; c += 2 * lanes) block.template operator()<2>(c, 2 * lanes);
+      for (; c < depth; c += lanes) block.template operator()<1>(c, std::min(lanes, depth - c));
     }
   }
+}
+
+// Whether all whole vectors that unpool_pixels() stores to dx are aligned, so that they can go past the caches.
+template <class T>
+HWY_INLINE bool pixels_are_aligned(const Pool2d& p, const T* dx) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  return p.depth() % lanes == 0 && reinterpret_cast<uintptr_t>(dx) % (static_cast<size_t>(lanes) * sizeof(T)) == 0;
 }
 
 }  // namespace duet::HWY_NAMESPACE

@@ -173,8 +173,7 @@ Var images_as(Tape& tape, Var x, int64_t channels, const Conv2d& first) {
 
 namespace {
 // The bias of a convolution's channels: n planes of each channel, or the rows of n images.
-template <class P>
-P channel_bias(const Conv2d& shape) {
+BiasBackward channel_bias_backward(const Conv2d& shape) {
   const int64_t pixels = shape.ho() * shape.wo();
   const bool last = shape.layout == Layout::nhwc;
   return {.outer = last ? shape.n * pixels : shape.n,
@@ -195,8 +194,7 @@ ConvLayer::ConvLayer(Tape& tape, const std::string& name, const Conv2d& shape, W
 
 Var ConvLayer::forward(Var x) {
   x_ = x;
-  y_ = tape_->add(shape_, {x, w_.forward()});
-  tape_->add(channel_bias<Bias>(shape_), {y_, bias_}, {{Bias::y, y_}});
+  y_ = evaluate(x);
   return y_;
 }
 
@@ -205,7 +203,7 @@ Var ConvLayer::evaluate(Var x) {
 }
 
 Var ConvLayer::before_relu(Var dy) {
-  tape_->add(channel_bias<BiasBackward>(shape_), {dy, y_},
+  tape_->add(channel_bias_backward(shape_), {dy, y_},
              {{BiasBackward::dbias, tape_->gradient(bias_)}, {BiasBackward::dx, dy}});
   tape_->add(Conv2dBackwardFilter{shape_}, {x_, dy}, {{Conv2dBackwardFilter::dw, w_.gradient()}});
   w_.finish_gradient();

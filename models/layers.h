@@ -72,13 +72,12 @@ class LinearLayer {
 int64_t first_channels(int64_t channels, Layout layout, DType dtype);
 Var images_as(Tape& tape, Var x, int64_t channels, const Conv2d& first);
 
-// y = relu(conv(x, w) + bias); in training the sum overwrites the convolution's result. Parameters <name>.weight as
-// conv2d's, <name>.bias (k).
+// y = relu(conv(x, w) + bias), as one op. Parameters <name>.weight as conv2d's, <name>.bias (k).
 class ConvLayer {
  public:
   ConvLayer(Tape& tape, const std::string& name, const Conv2d& shape, WeightForm form = WeightForm::plain);
   Var forward(Var x);
-  Var evaluate(Var x);               // as one op; keeps nothing for a backward pass
+  Var evaluate(Var x);               // keeps nothing for a backward pass
   Var backward(Var dy);              // dy is overwritten; returns dx
   void backward_parameters(Var dy);  // of a first layer, whose x needs no gradient
 

@@ -64,8 +64,10 @@ struct MfStep {
   Tolerance tolerance() const {
     return {.rel = 2 * unit_roundoff(DType::f32), .abs_sum = kF32Roundoff, .abs = underflow(DType::f32)};
   }
-  int64_t slices() const { return users + items + 1; }  // a row of p and bu; a row of q and bi; loss
-  std::vector<int64_t> parts() const { return {users, items, 1}; }
+  // A slice is 64 rows of p and bu, or of q and bi, or the loss. Each walks over all ratings, so rows share the walk.
+  static constexpr int64_t kRowsOfSlice = 64;
+  int64_t slices() const { return ceil_div(users, kRowsOfSlice) + ceil_div(items, kRowsOfSlice) + 1; }
+  std::vector<int64_t> parts() const { return {ceil_div(users, kRowsOfSlice), ceil_div(items, kRowsOfSlice), 1}; }
   void reference(Inputs in, int64_t slice, Expect& expect) const;  // cpu_ref/gemm/mf_step.cpp
 
   static Cases cases(Scale scale) {

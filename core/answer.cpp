@@ -13,6 +13,7 @@
 
 #include "core/denormals.h"
 #include "core/error.h"
+#include "core/machine.h"
 
 namespace duet {
 namespace {
@@ -42,6 +43,10 @@ class DenseExpect final : public Expect {
 
  public:
   std::vector<int64_t> claimed;  // by slot
+};
+
+class IgnoringExpect final : public Expect {
+  void claim(int, int64_t, double, double) override {}
 };
 
 struct Worst {
@@ -144,6 +149,31 @@ Answer Answer::by_reference(const Problem& problem, const HostTensors& inputs) {
       throw Error("{} {}: the reference claims {} of {} elements of {}", problem.name(), problem.label(),
                   claimed[s].load(), specs[s].elements(), specs[s].name);
   return answer;
+}
+
+double Answer::seconds_by_reference(const Problem& problem, const HostTensors& inputs, double guess_s) {
+  constexpr double kEnough_s = 5e-3;
+  constexpr int64_t kBlocks = 64;  // of neighbouring slices, spread over all: slices differ in cost
+  const int64_t slices = problem.slices();
+  const auto values = inputs.values();
+  const int threads = usable_threads();
+  // A guess comes from few slices, whose fixed cost makes it too large, not too small.
+  const double of_slice_s = guess_s / static_cast<double>(std::max<int64_t>(1, slices));
+  if (of_slice_s * kBlocks > kEnough_s) return guess_s;
+  double took_s = 0;
+  for (auto of_block = static_cast<int64_t>(kEnough_s / of_slice_s / kBlocks);
+       took_s < kEnough_s && 2 * of_block * kBlocks <= slices; of_block *= 4) {
+    const double begin_s = CpuSnapshot::now().own_s;
+    tbb::parallel_for(int64_t{0}, kBlocks, [&](int64_t block) {
+      const ScopedKeepDenormals keep;
+      IgnoringExpect ignore;
+      const int64_t first = (slices - of_block) / (kBlocks - 1) * block;
+      for (int64_t s = first; s < first + of_block; ++s) problem.reference(Inputs(values), s, ignore);
+    });
+    took_s = (CpuSnapshot::now().own_s - begin_s) / threads;
+    guess_s = std::min(guess_s, took_s * static_cast<double>(slices) / static_cast<double>(of_block * kBlocks));
+  }
+  return guess_s;
 }
 
 Answer Answer::by_outputs(const Problem& by, HostTensors outputs, std::vector<double> max_abs_sums) {

@@ -46,6 +46,7 @@ class Coverage {
 
  private:
   Check compare_with_second(const std::string& implementation, const HostTensors& got);
+  bool reference_takes_over(double limit_s);
   const Answer* whole_reference();
   const Answer* in_f32();                                   // of a product with 16-bit outputs
   const Answer* second(const std::string& implementation);  // any but this one
@@ -57,6 +58,7 @@ class Coverage {
   const HostTensors* inputs_;
   const Expected* expected_;
   double reference_s_, budget_s_, max_s_, decision_s_;
+  bool reference_is_timed_ = false;
   Undecided undecided_;
   uint64_t seed_;
   int64_t needed_bytes_;

@@ -76,6 +76,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.tuned", "cpu.materialised", 0.05},
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.materialised", "cpu.tuned", 0.05}));
 
+// 64 rows of one element say little about what each of many costs: the reference is timed before it is called too slow.
+TEST(Coverage, TimesAReferenceOfManyCheapSlices) {
+  const Problem problem = parse_case("gather", "rows:1000 cols:1 n:300000");
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3, 1e4);
+  const double share = static_cast<double>(expected.slices()) / static_cast<double>(problem.slices());
+  Coverage coverage(problem, inputs, expected, 10 * share, 0, 2, 3);
+  const Check check = coverage.compare("cpu.tuned", run_reference(problem, inputs));
+  EXPECT_EQ(check.coverage, "reference") << check.sampled_reason;
+}
+
 // Few rows of a large table are read: those that are sampled include one of them.
 TEST(SampledSlices, OfAnEmbeddingsGradientSeeTheRowOfAToken) {
   const Problem problem = parse_case("embedding_backward", "B:1 T:2 V:100000 C:4 position:0");

@@ -6,6 +6,9 @@ faults.py planted
   Implementations of relu that crash, hang or exhaust something (faulty_bench.cpp). Each costs its own row, with the
   reason; every other row is measured. The run is killed in between, and --resume runs none of the crashed ones again.
 
+faults.py hang
+  A job that hangs once it is measured, without --job-limit: it costs its row after the limit that its calibration gave.
+
 faults.py points [--count N] [--seed S]
   Faults from outside at N points that the seed draws: a kill of the program or of its worker, a worker that is stopped,
   an interrupt, a full disk, a damaged journal. Nothing that had finished is lost, and after --resume the rows are those
@@ -56,6 +59,7 @@ PLANTED = {
     "cpu.fault_exit0": "ended the process with status 0 in phase calibrate",
     "cpu.fault_killed": "killed by SIGKILL in phase calibrate",
     "cpu.fault_hang": "made no progress for 5 s in phase calibrate: deadlock",
+    "cpu.fault_hang_late": "made no progress for 5 s in phase measure: deadlock",
     "cpu.fault_deadlock": "made no progress for 5 s in phase calibrate: deadlock",
     "cpu.fault_gpu_lost": r"^cudaStreamSynchronize\(stream\): an illegal memory access was encountered$",
     "cpu.fault_eat_memory": r"killed by SIGABRT in phase calibrate \(uncaught exception: std::bad_alloc\)",
@@ -147,6 +151,20 @@ def planted(_):
             check(job["status"] == "ok", f"{job['name']}: {job['status']}: {job['reason']}")
         listed = subprocess.run(command[:-1] + ["--list"], capture_output=True, text=True, timeout=300).stdout.split()
         check(sorted(listed) == sorted(rows), f"rows {sorted(rows)} of {sorted(listed)}")
+
+
+def hang(_):
+    with tempfile.TemporaryDirectory() as folder:
+        result = os.path.join(folder, "r.json")
+        run = subprocess.run([BIN + "/duet_faulty_bench", *SMALL, "--filter", "^relu/cpu.(tuned|fault_hang_late)/",
+                              "--json=" + result], capture_output=True, text=True, timeout=500)
+        check(run.returncode == 1, f"status {run.returncode}, not 1: {run.stderr[-2000:]}")
+        rows = {job["impl"]: job for job in load(result)["jobs"]}
+        check(rows["cpu.tuned"]["status"] == "ok", f"cpu.tuned: {rows['cpu.tuned']['reason']}")
+        job = rows["cpu.fault_hang_late"]
+        match = re.search(r"made no progress for (\d+) s in phase measure: deadlock", job["reason"])
+        check(job["status"] == "failed" and match and 10 <= int(match[1]) <= 120,
+              f"{job['status']}, '{job['reason']}': a limit of 10 to 120 s was expected")
 
 
 # --- faults from outside
@@ -434,10 +452,10 @@ def points(options):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=["planted", "points"])
+    parser.add_argument("part", choices=["planted", "hang", "points"])
     parser.add_argument("--count", type=int, default=int(os.environ.get("DUET_FAULT_POINTS", "6")))
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    {"planted": planted, "points": points}[arguments.part](arguments)
+    {"planted": planted, "hang": hang, "points": points}[arguments.part](arguments)
     print("passed" if not failures else f"{len(failures)} failures")
     sys.exit(1 if failures else 0)

@@ -5,9 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "core/build_info.h"
+#include "core/context.h"
 #include "results/rules.h"
 
 namespace duet::bench {
@@ -71,12 +76,11 @@ void check_cpu(const Circumstances& c, std::vector<Finding>& found) {
 }
 
 void check_memory(const Circumstances& c, std::vector<Finding>& found) {
-  constexpr int64_t kAsked = 8 << 20;
   if (c.state.thp == "never")
     found.push_back({"huge pages", "transparent huge pages are off",
                      "memory rates are lower: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"});
-  else if (c.huge_bytes >= 0 && c.huge_bytes < kAsked / 2)
-    found.push_back({"huge pages", fmt::format("{} of {} MiB were given", c.huge_bytes >> 20, kAsked >> 20),
+  else if (c.huge_bytes >= 0 && c.huge_bytes < kHugeProbe / 2)
+    found.push_back({"huge pages", fmt::format("{} of {} MiB were given", c.huge_bytes >> 20, kHugeProbe >> 20),
                      "memory is fragmented or the kernel refuses: memory rates are lower"});
   const int64_t usable = allocatable_bytes(c.state);
   if (usable > 0 && usable < 4 * kGiB)
@@ -115,9 +119,32 @@ void check_build(const Circumstances& c, std::vector<Finding>& found) {
                      "for finding bugs, not for timing", true});
 }
 
+// Bytes of the mapping at `address` that lie in huge pages; negative where the kernel does not say.
+int64_t huge_bytes_at(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t first = 0, last = 0;
+    char dash = 0;
+    std::istringstream range(line);
+    if (std::string word; line.find('-') < line.find(' ') && range >> std::hex >> first >> dash >> last && dash == '-')
+      inside = first <= wanted && wanted < last;
+    else if (inside && line.starts_with("AnonHugePages:"))
+      return std::strtoll(line.c_str() + sizeof "AnonHugePages:", nullptr, 10) << 10;
+  }
+  return -1;
+}
+
+// Of a buffer as an op of the CPU has it.
+int64_t huge_bytes_given(Context& cpu) {
+  const Buffer memory(cpu, kHugeProbe);
+  return std::min(kHugeProbe, huge_bytes_at(memory.data()));
+}
+
 }  // namespace
 
-Circumstances circumstances(Context* gpu) {
+Circumstances circumstances(Context* cpu, Context* gpu) {
   return {.machine = read_machine(),
           .state = read_machine_state(),
           .probe = {},
@@ -126,7 +153,8 @@ Circumstances circumstances(Context* gpu) {
           .build_flags = build_info().flags,
           .blas_core = openblas_get_corename(),
           .environment = [](const char* name) -> const char* { return std::getenv(name); },
-          .gpu = gpu ? gpu_use(*gpu) : std::nullopt};
+          .gpu = gpu ? gpu_use(*gpu) : std::nullopt,
+          .huge_bytes = cpu ? huge_bytes_given(*cpu) : -1};
 }
 
 std::vector<Finding> measurement_warnings(const Circumstances& here) {

@@ -19,6 +19,8 @@ struct Finding {
   bool spoils_ratios = false;  // no comparison of a CPU with a GPU means anything under it
 };
 
+inline constexpr int64_t kHugeProbe = 8 << 20;  // bytes of a buffer of the CPU
+
 // Everything that measurement_warnings() looks at, so that a test can invent a machine.
 struct Circumstances {
   MachineInfo machine;
@@ -29,10 +31,10 @@ struct Circumstances {
   std::string blas_core;                                // what OpenBLAS runs as
   std::function<const char*(const char*)> environment;  // getenv
   std::optional<GpuUse> gpu = {};                       // of the run's GPU, where there is one and NVML tells
-  int64_t huge_bytes = -1;  // how much of 8 MiB the kernel put in huge pages; negative: unknown
+  int64_t huge_bytes = -1;  // how much of kHugeProbe the kernel put in huge pages; negative: unknown
 };
-// Of this process, except for the two that take time: probe, and huge_bytes. gpu: null where there is none.
-Circumstances circumstances(Context* gpu = nullptr);
+// Of this process, except for `probe`, which takes time. What is asked of a device is left out where it is null.
+Circumstances circumstances(Context* cpu = nullptr, Context* gpu = nullptr);
 
 std::vector<Finding> measurement_warnings(const Circumstances& here);
 

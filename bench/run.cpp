@@ -207,13 +207,13 @@ class BenchRun {
   // The ceilings are measured while nothing else should run: what does run then is one of the warnings.
   void measure_machine() {
     if (options_.times_only) {
-      for (const Finding& f : measurement_warnings(circumstances(devices_.gpu.get())))
+      for (const Finding& f : measurement_warnings(circumstances(devices_.cpu.get(), devices_.gpu.get())))
         run_.invocation.warnings.push_back(sentence_of(f));
       return;
     }
     worker::works_on(Phase::ceilings);
     progress_.note("measuring the machine's limits");
-    Circumstances here = circumstances(devices_.gpu.get());
+    Circumstances here = circumstances(devices_.cpu.get(), devices_.gpu.get());
     const CpuSnapshot before = CpuSnapshot::now();
     run_.ceilings = measure_ceilings();
     here.probe = cpu_use(before, CpuSnapshot::now());

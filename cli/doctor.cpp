@@ -9,10 +9,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
 #include "bench/circumstances.h"
@@ -152,25 +150,8 @@ void find_counters(Devices& devices, Findings& found, Findings& missing) {
       add(gauge, "GPU: ");
 }
 
-// Bytes of the mapping at `address` that lie in huge pages; negative where the kernel does not say.
-int64_t huge_bytes_at(const void* address) {
-  std::ifstream maps("/proc/self/smaps");
-  const auto wanted = reinterpret_cast<uintptr_t>(address);
-  bool inside = false;
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t first = 0, last = 0;
-    char dash = 0;
-    std::istringstream range(line);
-    if (std::string word; line.find('-') < line.find(' ') && range >> std::hex >> first >> dash >> last && dash == '-')
-      inside = first <= wanted && wanted < last;
-    else if (inside && line.starts_with("AnonHugePages:"))
-      return std::strtoll(line.c_str() + sizeof "AnonHugePages:", nullptr, 10) << 10;
-  }
-  return -1;
-}
-
 // Tries once each library and subsystem that every measurement depends on.
-Findings find_broken(CpuContext& cpu, int64_t& huge_bytes) {
+Findings find_broken(CpuContext& cpu) {
   Findings broken;
   constexpr int kSide = 64;
   std::vector<float> a(kSide * kSide), b(a.size()), c(a.size());
@@ -208,9 +189,7 @@ Findings find_broken(CpuContext& cpu, int64_t& huge_bytes) {
     broken.push_back(
         {"denormals", "some threads do not flush them to zero", "training steps become several times slower"});
 
-  constexpr int64_t kProbe = 8 << 20;
-  const Buffer memory(cpu, kProbe);
-  huge_bytes = std::min(kProbe, huge_bytes_at(memory.data()));
+  const Buffer memory(cpu, 8 << 20);
   if (!memory.guards_intact()) broken.push_back({"memory", "a new buffer's guard bands are not intact", ""});
 
   for (const GoldenLine& g : registry_golden())
@@ -221,13 +200,12 @@ Findings find_broken(CpuContext& cpu, int64_t& huge_bytes) {
   return broken;
 }
 
-bench::Circumstances circumstances(int64_t huge_bytes) {
+bench::Circumstances circumstances(CpuContext& cpu) {
   constexpr auto kProbe = std::chrono::milliseconds(500);  // 50 ticks of /proc/stat
-  bench::Circumstances c = bench::circumstances();         // before this program's own work raises the load
+  bench::Circumstances c = bench::circumstances(&cpu);     // before this program's own work raises the load
   const CpuSnapshot before = CpuSnapshot::now();
   std::this_thread::sleep_for(kProbe);
   c.probe = cpu_use(before, CpuSnapshot::now());
-  c.huge_bytes = huge_bytes;
   return c;
 }
 
@@ -254,9 +232,9 @@ int run_doctor(const DoctorOptions& options) {
   Findings missing;
   Devices devices(std::nullopt);
   std::string reason;
-  int64_t huge_bytes = -1;
-  const Findings broken = find_broken(static_cast<CpuContext&>(*devices.open(Device::cpu, reason)), huge_bytes);
-  bench::Circumstances here = circumstances(huge_bytes);
+  auto& cpu = static_cast<CpuContext&>(*devices.open(Device::cpu, reason));
+  const Findings broken = find_broken(cpu);
+  bench::Circumstances here = circumstances(cpu);
   find_build(found);
   find_machine(here.machine, here.state, found);
   find_optional(missing);

@@ -425,7 +425,7 @@ std::string explanation(const Run& run, const std::string& what) {
                         first.formula.empty() ? first.op : first.formula, si(static_cast<double>(first.bytes), "B"),
                         si(first.flops, "FLOP"), reports::bytes_text(static_cast<double>(first.footprint_bytes)));
     const std::string said = wrapped(sentences_of(run, analysis, case_name, jobs)) + "\n" + table_of(jobs);
-    text += said + reports::prepared_line(said);
+    text += said + reports::mark_lines(said);
   }
   if (text.empty()) {
     std::vector<std::string> names;

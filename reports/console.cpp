@@ -179,7 +179,7 @@ std::string console_table(const Run& run) {
   if (star) out += fmt::format("* the CPU is below {:.0f} % of its own roof\n", 100 * results::kWeakFraction);
   if (out.find(" (run)") != std::string::npos) out += "(run) by ceilings of the run, not by a probe beside the row\n";
   if (dagger) out += "† a suspect job claims to be faster than one of the two\n";
-  out += prepared_line(out);
+  out += mark_lines(out);
   out += left_out(analysis) + verdict(analysis);
   out += std::string("state: ") + name_of(run.invocation.trust) + checked_for_contention(run) + "\n";
   for (const std::string& doubt : run.invocation.doubts) out += "  " + clean(cell(doubt)) + "\n";

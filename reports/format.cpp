@@ -77,7 +77,8 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.0f} B", bytes);
 }
 
-std::string roof_text(const Series& series) {
+namespace {
+std::string unmarked_roof_text(const Series& series) {
   if (series.has_flag(results::flag::kFloor)) return "floor";  // its share is not interpreted
   if (!series.roof) return "no roof";
   if (results::has_disturbed_roof(series)) return "disturbed";
@@ -86,6 +87,11 @@ std::string roof_text(const Series& series) {
   if (results::has_unsteady_share(series))
     return fmt::format("{:.0f}–{} {}", 100 * series.roof->lo, share(series.roof->hi), bound);
   return share(series.roof->fraction) + " " + bound;
+}
+}  // namespace
+
+std::string roof_text(const Series& series) {
+  return unmarked_roof_text(series) + (series.has_flag(results::flag::kUnchecked) ? kUncheckedMark : "");
 }
 
 std::string threads_text(const Choice& choice) {
@@ -96,8 +102,11 @@ std::string impl_text(const Job& job) {
   return named_of(job.impl, job.machine) + (results::prepares_before_clock(job) ? kPreparedMark : "");
 }
 
-std::string prepared_line(const std::string& text) {
-  return text.find(kPreparedMark) == text.npos ? "" : fmt::format("{} {}\n", kPreparedMark, kPreparedNote);
+std::string mark_lines(const std::string& text) {
+  std::string lines;
+  for (const Mark& m : kMarks)
+    if (text.find(m.mark) != text.npos) lines += fmt::format("{} {}\n", m.mark, m.note);
+  return lines;
 }
 
 std::string case_text(const std::string& case_name) {

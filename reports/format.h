@@ -25,17 +25,24 @@ std::string faster_text(double ratio);                                  // "12.3
 std::string count_of(size_t count, const std::string& noun);            // "1 job", "2 jobs"
 std::string size_text(double size);                                     // "289", "102 k"
 std::string bytes_text(double bytes);                                   // "64.0 MiB"
-std::string roof_text(const Series& series);     // "87 % memory", "64–92 % memory" (unsteady), "floor", "no roof"
+std::string roof_text(const Series& series);  // "87 % memory", "64–92 % memory" (unsteady), "floor", "no roof"; "°"
 std::string threads_text(const Choice& choice);  // "16 threads", or nothing on a GPU
 std::string impl_text(const Job& job);  // "cpu.tuned"; of several runs "cpu.tuned @ box"; "§": see kPreparedNote
 std::string case_text(const std::string& case_name);  // "gemm f32 m:64 n:64"
 std::string cache_text(const SpeedupRow& row);        // "warm"
 std::string marks_text(const SpeedupRow& row);        // "*" weak CPU, "†" contested, both or nothing
-// What stands beside an implementation that some work of is done before the clock (results::prepares_before_clock).
+// What stands beside an implementation that some work of is done before the clock (results::prepares_before_clock),
 inline constexpr const char* kPreparedMark = "§";
 inline constexpr const char* kPreparedNote =
     "brought some inputs, such as weights, into its own form before the clock.";
-std::string prepared_line(const std::string& text);  // explains the mark below a text that has it; else nothing
+// and beside the share of the roof of a series that is flagged kUnchecked.
+inline constexpr const char* kUncheckedMark = "°";
+inline constexpr const char* kUncheckedNote = "too short to see whether other work ran beside it.";
+struct Mark {
+  const char *mark, *note;
+};
+inline constexpr Mark kMarks[] = {{kPreparedMark, kPreparedNote}, {kUncheckedMark, kUncheckedNote}};
+std::string mark_lines(const std::string& text);  // explains the marks that a text has, a line each, below it
 // Who published a shape, from the reason that its case gives: "ResNet-50" of "ResNet-50 head, batch 256". Empty where
 // the reason has no source.
 std::string source_of(const std::string& why);

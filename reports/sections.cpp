@@ -107,14 +107,14 @@ Document make_document(const Run& run, const Analysis& analysis, const ReportOpt
   add_counters(run, document);
   add_missing_section(run, analysis, document);
   add_appendix(run, files, document);
-  explain_mark(document, kPreparedMark, kPreparedNote);
+  for (const Mark& m : kMarks) explain_mark(document, m.mark, m.note);
   return document;
 }
 
 Document make_summary(const Run& run, const Analysis& analysis, const std::vector<Run>& files) {
   Document document = make_head(run, analysis, ReportOptions().title, files);
   add_summary(run, analysis, document);
-  explain_mark(document, kPreparedMark, kPreparedNote);
+  for (const Mark& m : kMarks) explain_mark(document, m.mark, m.note);
   return document;
 }
 

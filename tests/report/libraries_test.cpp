@@ -68,6 +68,20 @@ TEST(Libraries, ThatPrepareBeforeTheClockAreMarked) {
   EXPECT_EQ(page_of("brgemm").find("§"), std::string::npos);
 }
 
+// Nor does a table hide that a series was too short to see other processes.
+TEST(Console, MarksSeriesThatWereTooShortToCheck) {
+  std::vector<Job> jobs{call_of("softmax/cpu.tuned" + kSmall, 2e-3)};
+  const auto page_of = [&](std::vector<std::string> flags) {
+    jobs[0].series[0].flags = std::move(flags);
+    const results::Run run = make_run(jobs);
+    return std::pair{render_markdown(make_document(run, analyse(run), {})), console_table(run)};
+  };
+  const auto [page, console] = page_of({results::flag::kUnchecked});
+  EXPECT_NE(page.find(std::string("° ") + kUncheckedNote), std::string::npos) << page;
+  EXPECT_NE(console.find(std::string("° ") + kUncheckedNote + "\n"), std::string::npos) << console;
+  EXPECT_EQ(page_of({}).second.find("°"), std::string::npos);
+}
+
 TEST(Libraries, AreAbsentWhereNoCaseHasBoth) {
   const results::Run run =
       make_run({call_of("softmax/cpu.tuned" + kSmall, 1e-3), call_of("softmax/cpu.onednn" + kLarge, 1e-3)});

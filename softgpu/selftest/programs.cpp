@@ -286,6 +286,11 @@ std::string without(std::string text, const std::string& part, const std::string
   return text.erase(text.find(part + next), part.size());
 }
 
+// With a part behind the first place of `before`.
+std::string with_behind(std::string text, const std::string& before, const std::string& part) {
+  return text.insert(text.find(before) + before.size(), part);
+}
+
 // What a program printed on both outputs, and how it ended.
 std::string output_of(const std::function<void()>& program, const std::string& ptx, uint32_t capability) {
   std::fflush(nullptr);
@@ -338,6 +343,23 @@ void launches(Programs& p) {
     uint32_t n = 1;
     launch(kFill, nullptr, {&out, &n}, 1, 1024);
   });
+  // fill of __launch_bounds__(64).
+  const std::string bounded = with_behind(kKernels, ".param .u32 fill_n)\n", ".maxntid 64, 1, 1\n");
+  static const auto fill_by = [](dim3 block) {
+    void* out = device_memory(128 * 4);
+    uint32_t n = 1;
+    launch(kFill, nullptr, {&out, &n}, 1, block);
+    end(cudaDeviceSynchronize());
+  };
+  p.says(
+      "more threads than the kernel's launch bounds", "fill: 96 threads; at most 64", [] { fill_by(96); }, bounded);
+  p.says(
+      "... in two dimensions", "fill: 80 threads; at most 64", [] { fill_by(dim3(16, 5)); }, bounded);
+  p.says(
+      "... of a block as large as they allow", "done", [] { fill_by(64); }, bounded);
+  p.says(
+      "... of another kernel", "done", [] { fill_by(96); },
+      with_behind(kKernels, ".param .u32 add_n)\n", ".maxntid 64\n"));
   p.says("a block of depth 65", "depth 65; at most 64", [] {
     void* out = device_memory();
     uint32_t n = 1;

@@ -147,6 +147,9 @@ std::vector<Mutant> mutants() {
          [](Launch& l) { l.dynamic_shared_bytes -= l.dynamic_shared_bytes > 16 ? 16 : 0; });
   launch("rows and columns of the grid exchanged", "gemm", "cuda.tuned",
          [](Launch& l) { std::swap(l.grid.x, l.grid.y); });
+  // Launch bounds: a launch of more threads is refused.
+  for (const std::string op : {"layernorm", "gemm", "attention"})
+    ptx("launch bounds of one warp, " + op, op, "cuda.tuned", R"(\.maxntid \d+)", ".maxntid 32");
   // Parameters.
   launch("two pointers exchanged", "transpose", "cuda.naive", exchange_pointers);
   launch("a structure of parameters off by 4 bytes", "adam", "cuda.tuned",

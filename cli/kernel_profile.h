@@ -10,7 +10,7 @@ namespace duet {
 
 struct KernelProfileOptions {
   std::vector<std::string> jobs;  // "softmax/cuda.tuned/f32/rows:64/cols:1000"; simt.* means the same kernels
-  uint64_t blocks = 0;            // to run of each launch, besides the first and the last; 0: all
+  uint64_t blocks = 0;            // to run of each launch, besides those at the corners of its grid; 0: all
   uint64_t seed = 1;              // of the inputs and of the choice of blocks
   bool table = false;             // print tables instead of JSON
 };

@@ -167,7 +167,7 @@ void add_kernel_profile(CLI::App& app) {
       ->required();
   profile
       ->add_option("--blocks", o->blocks,
-                   "blocks to run of each launch, besides the first and the last (all of a cooperative one); 0: all")
+                   "blocks to run of each launch, besides the corners of its grid (all of a cooperative one); 0: all")
       ->transform(whole_number());
   profile->add_option("--seed", o->seed, "seed of the inputs and of the choice of blocks")->transform(whole_number());
   profile->add_flag("--table", o->table, "print tables instead of JSON");

@@ -16,7 +16,7 @@ struct SimtOptions {
   enum class Order : uint8_t { forward, reverse, shuffled };
   Order order = Order::forward;  // in which threads and blocks run
   uint64_t seed = 1;             // of Order::shuffled, and of the choice of blocks
-  // Of a launch, run only the first, the last and this many between them (all of a cooperative one); 0: all.
+  // Of a launch, run only the corners of its grid and this many more blocks (all of a cooperative one); 0: all.
   int64_t blocks = 0;
   // Of the emulated GPU. Tuned implementations choose tiles and parts by its size.
   int multiprocessors = 132;

@@ -159,7 +159,7 @@ class Executor {
   void run_block(Block& block);
   void run_together(std::vector<Block>& blocks);
   static void free_shared(Block& block);
-  static std::vector<uint32_t> block_order(uint64_t count, uint64_t chosen);
+  static std::vector<uint32_t> block_order(const Extent& grid, uint64_t chosen);
 
   Fiber main_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -666,12 +666,16 @@ void Executor::run_together(std::vector<Block>& blocks) {
   }
 }
 
-// chosen: how many blocks run beside the first and the last; 0: all.
-std::vector<uint32_t> Executor::block_order(uint64_t count, uint64_t chosen) {
+// chosen: how many blocks run beside those at the corners of the grid; 0: all.
+std::vector<uint32_t> Executor::block_order(const Extent& grid, uint64_t chosen) {
   std::vector<uint32_t> order;
   std::mt19937_64 random(settings.seed);
+  const auto count = static_cast<uint64_t>(grid.count());
   if (chosen > 0 && count > chosen + 2) {
-    order = {0, static_cast<uint32_t>(count - 1)};
+    for (const int64_t z : {int64_t{0}, grid.z - 1})
+      for (const int64_t y : {int64_t{0}, grid.y - 1})
+        for (const int64_t x : {int64_t{0}, grid.x - 1})
+          order.push_back(static_cast<uint32_t>(x + grid.x * (y + grid.y * z)));
     for (uint64_t i = 0; i < chosen; ++i) order.push_back(static_cast<uint32_t>(1 + random() % (count - 2)));
     std::sort(order.begin(), order.end());
     order.erase(std::unique(order.begin(), order.end()), order.end());
@@ -715,8 +719,7 @@ void Executor::run(const void* kernel, void (*call)(const void*), const void* ar
   report_.clear();
   Checker::begin_launch(cooperative_);
   // Blocks that wait for each other cannot be left out.
-  const std::vector<uint32_t> order =
-      block_order(static_cast<uint64_t>(g.count()), cooperative_ ? 0 : static_cast<uint64_t>(settings.blocks));
+  const std::vector<uint32_t> order = block_order(g, cooperative_ ? 0 : static_cast<uint64_t>(settings.blocks));
   if (profile) profile->begin_launch(kernel, grid, order.size());
   std::vector<Block> together(cooperative_ ? order.size() : 0);
   for (size_t i = 0; i < together.size(); ++i) begin_block(together[i], order[i]);

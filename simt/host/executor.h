@@ -113,7 +113,7 @@ enum class Order : uint8_t { forward, reverse, shuffled };
 struct Settings {
   Order order = Order::forward;  // of threads, and of blocks
   uint64_t seed = 1;
-  int64_t blocks = 0;  // run only the first, the last and this many of a launch in between; 0: all
+  int64_t blocks = 0;  // run only those at the corners of the grid and this many of a launch in between; 0: all
   int capability = 90;
 };
 extern Settings settings;

@@ -414,6 +414,7 @@ void Checker::access(const void* address, size_t bytes, Access kind, Pc pc, bool
   const Access plain = kind == Access::atomic ? kind : writes(kind) ? Access::store : Access::load;
   if (r.constant && writes(kind))
     stop(fmt::format("write of {} at {}, which is in constant memory", r.place(offset), line(pc)));
+  if (r.read_only && writes(kind)) stop(fmt::format("write of {} at {}, which is an input", r.place(offset), line(pc)));
   if (s.grid_counter && writes(kind) && at < reinterpret_cast<uintptr_t>(s.grid_counter + 1) &&
       at + bytes > reinterpret_cast<uintptr_t>(s.grid_counter))
     stop(fmt::format("write of {} at {}, the counter of the barrier of the grid, at which blocks may still wait",

@@ -64,7 +64,8 @@ struct Region {
   Cells cells;
   bool all_written = false;  // the host wrote all of it, without a mark in each cell
   bool touched = false;      // a cell may have been changed since the allocation
-  bool constant = false;     // kernels only read it
+  bool constant = false;     // constant memory: kernels only read it
+  bool read_only = false;    // an input of the op
   // Makes cells so small that none lies across a boundary of accesses at `offsets` (several, joined by |).
   void fit(size_t offsets) {
     if (offsets & ((size_t{1} << shift) - 1)) refine(offsets % 2 == 0 ? 1 : 0);

@@ -3,6 +3,7 @@
 // it.
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace duet::selftest {
 
@@ -22,6 +23,7 @@ struct Bug {
 };
 bool plant(const Bug* bugs, int count);  // adds them to the list; called before main()
 
-bool large_tensors(bool verbose);  // large.cpp: whether kernels are right on more than 2^31 elements
+// large.cpp: whether kernels are right on more than 2^31 elements; of one op, or of all where it is empty.
+bool large_tensors(bool verbose, const std::string& op);
 
 }  // namespace duet::selftest

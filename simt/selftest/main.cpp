@@ -368,6 +368,7 @@ bool run_jobs_of(const std::vector<std::string>& functions) {
 
 int run(const std::vector<std::string>& arguments) {
   bool verbose = false, bounds = false, large = false;
+  std::string op;  // of --large; empty: all
   if (!arguments.empty() && arguments[0] == "--jobs")
     return run_jobs_of({arguments.begin() + 1, arguments.end()}) ? 0 : 1;
   for (const std::string& a : arguments) {
@@ -375,13 +376,15 @@ int run(const std::vector<std::string>& arguments) {
       verbose = true;
     } else if (a == "--bounds") {
       bounds = true;
-    } else if (a == "--large") {
+    } else if (a == "--large" || a.starts_with("--large=")) {
       large = true;
+      op = a.substr(std::min(a.size(), std::string("--large=").size()));
     } else {
       fmt::print(
           stderr,
-          "simt_selftest: {} is neither --verbose (print what was found) nor --large (instead, run kernels on tensors "
-          "of more than 2^31 elements) nor --bounds (also compile kernels with shifted bounds: minutes)\n",
+          "simt_selftest: {} is neither --verbose (print what was found) nor --large or --large=OP (instead, run "
+          "kernels "
+          "on tensors of more than 2^31 elements) nor --bounds (also compile kernels with shifted bounds: minutes)\n",
           a);
       return 2;
     }
@@ -391,7 +394,7 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print("skipped: {}\n", reason);
     return 77;
   }
-  if (large) return large_tensors(verbose) ? 0 : 1;
+  if (large) return large_tensors(verbose, op) ? 0 : 1;
   bool good = planted_bugs(verbose);
   good = sync_mutants(verbose) && good;
   if (bounds)

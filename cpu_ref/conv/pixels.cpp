@@ -323,20 +323,29 @@ void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, i
   const auto taps_across = static_cast<int64_t>(g.across.size());
   if (lines < height)
     for (int64_t k = k0; k < k1; ++k) std::fill_n(to + (k - k0) * height + lines, height - lines, 0.0f);
-  for (int64_t done = 0; done < lines;) {  // once for each tap, with some of its channels
+  const auto copy = [](const T* from, int64_t count, float* at) HWY_ATTR {
+    for (int64_t c = 0; c < count; c += kLanes) store(d, load_as_f32(d, from + c, count - c), at + c, count - c);
+  };
+  for (int64_t done = 0; done < lines;) {  // once for the taps side by side, with some of their channels
     const int64_t tap = (line0 + done) / g.depth, channel = (line0 + done) % g.depth;
-    const int64_t count = std::min(lines - done, g.depth - channel);
+    const int64_t count = std::min(lines - done, g.side_by_side(tap) * g.depth - channel);
     const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
     const int64_t across = g.across[static_cast<size_t>(tap % taps_across)];
+    const int64_t taps = (channel + count - 1) / g.depth + 1;
     int64_t image = k0 / g.wo / g.ho, i = k0 / g.wo % g.ho, j = k0 % g.wo;
     for (int64_t k = k0; k < k1; ++k) {
       const int64_t row = i * g.stride_h + down, column = j * g.stride_w + across;
+      const bool row_inside = row >= 0 && row < g.h;
       float* at = to + (k - k0) * height + done;
-      if (row >= 0 && row < g.h && column >= 0 && column < g.w) {
-        const T* from = x + ((image * g.h + row) * g.w + column) * g.channels + channel;
-        for (int64_t c = 0; c < count; c += kLanes) store(d, load_as_f32(d, from + c, count - c), at + c, count - c);
+      const T* from = x + ((image * g.h + row) * g.w + column) * g.channels + channel;
+      if (row_inside && column >= 0 && column + taps <= g.w) {
+        copy(from, count, at);
       } else {
         std::fill_n(at, count, 0.0f);
+        // From the first tap inside to the last.
+        const int64_t begin = std::max<int64_t>(0, -column * g.depth - channel);
+        const int64_t end = std::min(count, (g.w - column) * g.depth - channel);
+        if (row_inside && begin < end) copy(from + begin, end - begin, at + begin);
       }
       if (++j == g.wo) {
         j = 0;
@@ -418,23 +427,60 @@ void Pixels::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int6
 }
 
 void Pixels::pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
+  if (k0 == k1) return;  // no channels
   const Gather& g = *g_;
   const int64_t size = size_of(g.dtype);
   const auto taps_across = static_cast<int64_t>(g.across.size());
-  for (int64_t k = k0; k < k1;) {  // once for each tap, with some of its channels
-    const int64_t tap = k / g.depth, channel = k % g.depth;
-    const int64_t count = std::min({g.depth - channel, k1 - k, static_cast<int64_t>(std::size(kZeros))});
+  // The pixels: where tap (0, 0) without a pad would read.
+  struct Line {
+    int64_t row, column, pixel;
+  };
+  Line at[kMaxHeight];
+  int64_t image = line0 / g.wo / g.ho, i = line0 / g.wo % g.ho, j = line0 % g.wo;
+  for (int64_t q = 0; q < lines; ++q) {
+    const int64_t row = i * g.stride_h, column = j * g.stride_w;
+    at[q] = {row, column, (image * g.h + row) * g.w + column};
+    if (++j == g.wo) {
+      j = 0;
+      ++i;
+    }
+    if (i == g.ho) {
+      i = 0;
+      ++image;
+    }
+  }
+  int64_t tap = k0 / g.depth, channel = k0 % g.depth;
+  for (int64_t k = k0; k < k1;) {
+    const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
+    const int64_t across = g.across[static_cast<size_t>(tap % taps_across)];
     const void* line[kMaxHeight];
-    for (int64_t q = 0; q < lines; ++q) {
-      const int64_t pixel = line0 + q, image = pixel / g.wo / g.ho, i = pixel / g.wo % g.ho, j = pixel % g.wo;
-      const int64_t row = i * g.stride_h + g.down[static_cast<size_t>(tap / taps_across)];
-      const int64_t column = j * g.stride_w + g.across[static_cast<size_t>(tap % taps_across)];
-      const bool inside = row >= 0 && row < g.h && column >= 0 && column < g.w;
-      line[q] = inside ? x_ + (((image * g.h + row) * g.w + column) * g.channels + channel) * size
-                       : reinterpret_cast<const char*>(kZeros);
+    // `taps` taps side by side, with some of their channels. False where a line has some of them in the image alone.
+    const auto point = [&](int64_t taps) {
+      for (int64_t q = 0; q < lines; ++q) {
+        const int64_t row = at[q].row + down, column = at[q].column + across;
+        line[q] = kZeros;
+        if (row < 0 || row >= g.h || column + taps <= 0 || column >= g.w) continue;
+        if (column < 0 || column + taps > g.w) return false;
+        line[q] = x_ + ((at[q].pixel + down * g.w + across) * g.channels + channel) * size;
+      }
+      return true;
+    };
+    int64_t taps = g.side_by_side(tap), count = 0;
+    const auto limit = [&] {
+      count = std::min({taps * g.depth - channel, k1 - k, static_cast<int64_t>(std::size(kZeros))});
+      taps = (channel + count - 1) / g.depth + 1;
+    };
+    limit();
+    if (!point(taps)) {
+      taps = 1;
+      limit();
+      point(taps);
     }
     pack_lines(line, g.dtype, lines, height, count, to + (k - k0) * height);
     k += count;
+    channel += count;
+    tap += channel / g.depth;
+    channel %= g.depth;
   }
 }
 

@@ -24,6 +24,13 @@ struct Gather {
   static Gather forward(const Conv2d& p);  // what y reads of x
   int64_t taps() const { return static_cast<int64_t>(down.size() * across.size()); }
   int64_t k() const { return depth * taps(); }
+  // nhwc: how many taps, from this one on, read pixels side by side, so that their channels are one run of memory.
+  int64_t side_by_side(int64_t tap) const {
+    auto s = static_cast<size_t>(tap) % across.size();
+    int64_t count = 1;
+    for (; depth == channels && s + 1 < across.size() && across[s + 1] == across[s] + 1; ++s) ++count;
+    return count;
+  }
 };
 
 // Lines are the pixels of the result, over all images. The k values of a line are what the pixel reads, in the order

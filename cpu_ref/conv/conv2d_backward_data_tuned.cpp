@@ -124,11 +124,12 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
 }
 
 // Without padding, few taps reach the many pixels at the border of dx, so gathered products are mostly zeros. Then the
-// products of every tap are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), for some images
-// at a time so that the columns stay in L2, and are then added where they belong (col2im).
+// products of every tap are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), or with nhwc
+// (pixels of dy, r s c) = dy (pixels, k) w (k, r s c), for some images at a time so that the columns stay in L2, and are
+// then added where they belong (col2im).
 bool columns_are_faster(const Conv2d& p) {
   constexpr double kMinPixelRatio = 1.2;  // pixels of dx over pixels of dy
-  return p.layout == Layout::nchw && p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMaxTapsAcross &&
+  return p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMaxTapsAcross &&
          static_cast<double>(p.h * p.w) > kMinPixelRatio * static_cast<double>(p.ho() * p.wo()) && p.ho() * p.wo() > 0;
 }
 
@@ -153,15 +154,17 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
                       .wo = pixels,
                       .down = {0},
                       .across = {0}};
+  const bool last = p.layout == Layout::nhwc;
+  const int64_t channel_step = last ? 1 : p.h * p.w, lines = images * pixels;
+  const engine::Storage filter_storage{.dtype = p.dtype};
+  const engine::Storage dy_storage{.dtype = p.dtype, .along_k = last, .indexed = !last};
   WorkspaceLayout workspace;
-  Engine engine(cpu, workspace,
-                {.m = rows,
-                 .n = images * pixels,
-                 .k = p.group_k(),
-                 .a = {.dtype = p.dtype},
-                 .b = {.dtype = p.dtype, .indexed = true}},
-                chunks * p.groups);
-  const Scratch scratch(cpu, workspace, rows * images * pixels);
+  Engine engine =
+      last ? Engine(cpu, workspace, {.m = lines, .n = rows, .k = p.group_k(), .a = dy_storage, .b = filter_storage},
+                    chunks * p.groups)
+           : Engine(cpu, workspace, {.m = rows, .n = lines, .k = p.group_k(), .a = filter_storage, .b = dy_storage},
+                    chunks * p.groups);
+  const Scratch scratch(cpu, workspace, rows * lines);
   const std::string algorithm = "columns of " + std::to_string(images) + " images, " + engine.describe();
   auto run = [=, engine = std::move(engine)](Args t) {
     const auto* w = static_cast<const char*>(t[P::filter].data);
@@ -171,11 +174,15 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
       const int64_t group = item % p.groups, image = item / p.groups * images;
       float* columns = scratch.of_this_thread(t);
       const Matrix filter(w + group * p.group_k() * rows * size, p.dtype, 1, rows);
-      const Pixels source(gather, dy + (image * p.k + group * p.group_k()) * pixels * size);
-      engine.multiply(filter, source, {.c = columns, .dtype = DType::f32, .step = images * pixels}, memory);
+      const char* of_group = dy + (image * p.k * pixels + group * p.group_k() * (last ? 1 : pixels)) * size;
+      if (last)
+        engine.multiply(Matrix(of_group, p.dtype, p.k, 1), filter, {.c = columns, .dtype = DType::f32, .step = rows},
+                        memory);
+      else
+        engine.multiply(filter, Pixels(gather, of_group), {.c = columns, .dtype = DType::f32, .step = lines}, memory);
       engine::add_taps({.columns = columns,
                         .channels = p.group_c(),
-                        .tap_step = images * pixels,
+                        .tap_step = lines,
                         .images = images,
                         .ho = p.ho(),
                         .wo = p.wo(),
@@ -184,8 +191,9 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
                         .down = down,
                         .across = across,
                         .dtype = p.dtype,
-                        .to = dx + (image * p.c + group * p.group_c()) * p.h * p.w * size,
-                        .image_step = p.c * p.h * p.w});
+                        .to = dx + (image * p.c * p.h * p.w + group * p.group_c() * channel_step) * size,
+                        .image_step = p.c * p.h * p.w,
+                        .pixel_step = last ? p.c : 0});
     });
   };
   return Plan(std::move(run)).with(algorithm, std::move(workspace));

@@ -136,8 +136,50 @@ void add_taps_of(const Columns& c) {
       }
   }
 }
+
+// nhwc: vectors run along the channels.
+template <class T>
+void add_taps_of_pixels(const Columns& c) {
+  const auto taps_down = static_cast<int64_t>(c.down.size()), taps_across = static_cast<int64_t>(c.across.size());
+  const int64_t of_pixel = taps_down * taps_across * c.channels;
+  for (int64_t row = 0; row < c.images * c.h; ++row) {
+    const int64_t image = row / c.h, p = row % c.h;
+    T* to = static_cast<T*>(c.to) + image * c.image_step + p * c.w * c.pixel_step;
+    for (int64_t q = 0; q < c.w; ++q, to += c.pixel_step) {
+      // The taps that have a column for the pixel; across ascends.
+      int64_t s0 = 0, s1 = taps_across;
+      while (s1 > 0 && q < c.across[static_cast<size_t>(s1 - 1)]) --s1;
+      while (s0 < s1 && q - c.across[static_cast<size_t>(s0)] >= c.wo) ++s0;
+      const auto block = [&]<int kVectors>(int64_t channel, int64_t left) HWY_ATTR {
+        hn::Vec<decltype(d)> sum[kVectors];
+#pragma GCC unroll 4
+        for (int k = 0; k < kVectors; ++k) sum[k] = hn::Zero(d);
+        for (int64_t r = 0; r < taps_down; ++r) {
+          const int64_t i = p - c.down[static_cast<size_t>(r)];
+          if (i < 0 || i >= c.ho) continue;
+          const float* from = c.columns + (image * c.ho + i) * c.wo * of_pixel + r * taps_across * c.channels + channel;
+          for (int64_t s = s0; s < s1; ++s) {
+            const float* tap = from + (q - c.across[static_cast<size_t>(s)]) * of_pixel + s * c.channels;
+#pragma GCC unroll 4
+            for (int k = 0; k < kVectors; ++k)
+              sum[k] = hn::Add(sum[k], kVectors == 1 ? load(d, tap, left, 0.0f) : hn::LoadU(d, tap + k * kLanes));
+          }
+        }
+#pragma GCC unroll 4
+        for (int k = 0; k < kVectors; ++k) store_f32_as(d, sum[k], to + channel + k * kLanes, left - k * kLanes);
+      };
+      int64_t channel = 0;
+      for (; channel + 4 * kLanes <= c.channels; channel += 4 * kLanes)
+        block.template operator()<4>(channel, 4 * kLanes);
+      for (; channel + 2 * kLanes <= c.channels; channel += 2 * kLanes)
+        block.template operator()<2>(channel, 2 * kLanes);
+      for (; channel < c.channels; channel += kLanes)
+        block.template operator()<1>(channel, std::min<int64_t>(kLanes, c.channels - channel));
+    }
+  }
+}
 void add_taps_any(const Columns& c) {
-  for_float(c.dtype, [&]<class T>() { add_taps_of<T>(c); });
+  for_float(c.dtype, [&]<class T>() { c.pixel_step == 0 ? add_taps_of<T>(c) : add_taps_of_pixels<T>(c); });
 }
 
 // See Plane.

@@ -86,17 +86,18 @@ struct Plane {
 };
 void copy_plane(const Plane& plane);
 
-// col2im for stride 1: planes (h, w) of dx from columns (channel, tap, image, ho, wo). Each plane is the sum over its
-// taps (r, s) of a plane of columns, moved down[r] rows and across[s] columns.
+// col2im for stride 1: images (h, w) of dx from columns (nchw: channel, tap, image, ho, wo; nhwc: image, ho, wo, tap,
+// channel). Each is the sum over its taps (r, s) of images of columns, moved down[r] rows and across[s] columns.
 struct Columns {
   static constexpr int64_t kMaxTapsAcross = 32;
   const float* columns;
-  int64_t channels, tap_step, images;  // tap_step: elements from one tap to the next
+  int64_t channels, tap_step, images;  // tap_step: nchw: elements from one tap to the next
   int64_t ho, wo, h, w;
   const std::vector<int64_t>&down, &across;
   DType dtype;
   void* to;
-  int64_t image_step;  // of `to`, where the channels of an image are dense
+  int64_t image_step;      // of `to`; nchw: where the channels of an image are dense
+  int64_t pixel_step = 0;  // nhwc: of `to`; 0: nchw
 };
 void add_taps(const Columns& columns);
 

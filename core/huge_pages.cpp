@@ -17,7 +17,7 @@ constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
 constexpr size_t kMaxKept = size_t{4} << 30;
 constexpr size_t kShare = 16;        // of the memory that is available at first, at most one part is kept
 constexpr size_t kMaxBlocks = 1000;  // that are searched for a size
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kKeeps = false;  // the sanitizer is to see every use of released memory
 #else
 constexpr bool kKeeps = true;

@@ -9,7 +9,7 @@
 namespace duet {
 namespace {
 
-#ifndef __SANITIZE_ADDRESS__
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST(LargeMemory, IsKeptForTheNextRequestOfItsSize) {
   for (const size_t bytes : {kLargeBlock, size_t{70001}, size_t{3} << 20}) {
     void* const first = allocate_large(bytes);

@@ -125,8 +125,8 @@ Plan depthwise(const Conv2d& p, CpuContext& cpu) {
 
 // Without padding, few taps reach the many pixels at the border of dx, so gathered products are mostly zeros. Then the
 // products of every tap are formed first, columns (c r s, pixels of dy) = w' (c r s, k) dy (k, pixels), or with nhwc
-// (pixels of dy, r s c) = dy (pixels, k) w (k, r s c), for some images at a time so that the columns stay in L2, and are
-// then added where they belong (col2im).
+// (pixels of dy, r s c) = dy (pixels, k) w (k, r s c), for some images at a time so that the columns stay in L2, and
+// are then added where they belong (col2im).
 bool columns_are_faster(const Conv2d& p) {
   constexpr double kMinPixelRatio = 1.2;  // pixels of dx over pixels of dy
   return p.stride_h == 1 && p.stride_w == 1 && p.s <= engine::Columns::kMaxTapsAcross &&

@@ -164,9 +164,9 @@ HWY_INLINE void pool_pixels(const Pool2d& p, int64_t first, int64_t last, const 
 
 // nhwc backward: rows [first, last) of dx, counted through all images. Each pixel of dx adds, in registers, what the
 // windows around it pass on.
-//   add<kVectors>(sum, image, i, j, position, c, left)   adds to `sum`, channels [c, c + left), what the pixel (i, j) of
-//                                                        y passes to the pixel `position` of its plane: kVectors whole
-//                                                        vectors, or with kVectors = 1 at most one
+//   add<kVectors>(sum, image, i, j, position, c, left)   adds to `sum`, channels [c, c + left), what the pixel (i, j)
+//                                                        of y passes to the pixel `position` of its plane: kVectors
+//                                                        whole vectors, or with kVectors = 1 at most one
 // kAlike: a pixel of y passes the same to every pixel of its window.
 template <bool kStream, bool kAlike, class T, class Add>
 HWY_INLINE void unpool_pixels(const Pool2d& p, T* dx, int64_t first, int64_t last, const Add& add) {

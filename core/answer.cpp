@@ -9,6 +9,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <ctime>
 #include <type_traits>
 
 #include "core/denormals.h"
@@ -44,6 +45,12 @@ class DenseExpect final : public Expect {
  public:
   std::vector<int64_t> claimed;  // by slot
 };
+
+double thread_cpu_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 class IgnoringExpect final : public Expect {
   void claim(int, int64_t, double, double) override {}
@@ -151,29 +158,34 @@ Answer Answer::by_reference(const Problem& problem, const HostTensors& inputs) {
   return answer;
 }
 
-double Answer::seconds_by_reference(const Problem& problem, const HostTensors& inputs, double guess_s) {
+double Answer::seconds_by_reference(const Problem& problem, const HostTensors& inputs) {
   constexpr double kEnough_s = 5e-3;
-  constexpr int64_t kBlocks = 64;  // of neighbouring slices, spread over all: slices differ in cost
-  const int64_t slices = problem.slices();
+  constexpr int64_t kBlocks = 16;  // of neighbouring slices, spread over all of a kind: they differ in cost
   const auto values = inputs.values();
-  const int threads = usable_threads();
-  // A guess comes from few slices, whose fixed cost makes it too large, not too small.
-  const double of_slice_s = guess_s / static_cast<double>(std::max<int64_t>(1, slices));
-  if (of_slice_s * kBlocks > kEnough_s) return guess_s;
-  double took_s = 0;
-  for (auto of_block = static_cast<int64_t>(kEnough_s / of_slice_s / kBlocks);
-       took_s < kEnough_s && 2 * of_block * kBlocks <= slices; of_block *= 4) {
-    const double begin_s = CpuSnapshot::now().own_s;
-    tbb::parallel_for(int64_t{0}, kBlocks, [&](int64_t block) {
-      const ScopedKeepDenormals keep;
-      IgnoringExpect ignore;
-      const int64_t first = (slices - of_block) / (kBlocks - 1) * block;
-      for (int64_t s = first; s < first + of_block; ++s) problem.reference(Inputs(values), s, ignore);
-    });
-    took_s = (CpuSnapshot::now().own_s - begin_s) / threads;
-    guess_s = std::min(guess_s, took_s * static_cast<double>(slices) / static_cast<double>(of_block * kBlocks));
+  const ScopedKeepDenormals keep;
+  IgnoringExpect ignore;
+  std::vector<int64_t> parts = problem.parts();
+  if (parts.empty()) parts = {problem.slices()};
+  double all_s = 0;
+  int64_t begin = 0;  // of the kind
+  for (const int64_t count : parts) {
+    double of_slice_s = 0;
+    for (int64_t wanted = 1; count > 0; wanted *= 4) {
+      const int64_t blocks = std::min({kBlocks, wanted, count}), of_block = std::min(wanted, count) / blocks;
+      const double start_s = thread_cpu_s();  // a busy machine must not change what is compared
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t first = begin + (blocks == 1 ? 0 : (count - of_block) * block / (blocks - 1));
+        for (int64_t s = first; s < first + of_block; ++s) problem.reference(Inputs(values), s, ignore);
+      }
+      const double took_s = thread_cpu_s() - start_s;
+      of_slice_s = took_s / static_cast<double>(blocks * of_block);
+      if (took_s >= kEnough_s || wanted >= count) break;
+    }
+    all_s += of_slice_s *
+             static_cast<double>(ceil_div(count, std::min<int64_t>(usable_threads(), std::max<int64_t>(1, count))));
+    begin += count;
   }
-  return guess_s;
+  return all_s;
 }
 
 Answer Answer::by_outputs(const Problem& by, HostTensors outputs, std::vector<double> max_abs_sums) {

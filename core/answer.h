@@ -16,8 +16,8 @@ class Answer {
   // The reference, all slices, on all threads. Throws Error where it does not claim each output element once.
   static Answer by_reference(const Problem& problem, const HostTensors& inputs);
 
-  // About how long by_reference() takes, from as many slices as take some milliseconds; about guess_s, if that is less.
-  static double seconds_by_reference(const Problem& problem, const HostTensors& inputs, double guess_s);
+  // About how long by_reference() takes, from some milliseconds of each kind of slices, on this thread.
+  static double seconds_by_reference(const Problem& problem, const HostTensors& inputs);
 
   // The outputs of an implementation of `by`, which may be the problem in a wider dtype. They are not exact: the bounds
   // of both are added. max_abs_sums[slot] stands for the abs_sum of each element.

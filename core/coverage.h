@@ -58,7 +58,7 @@ class Coverage {
   const HostTensors* inputs_;
   const Expected* expected_;
   double reference_s_, budget_s_, max_s_, decision_s_;
-  bool reference_is_timed_ = false;
+  std::optional<double> timed_reference_s_;  // better than reference_s_, where that decides
   Undecided undecided_;
   uint64_t seed_;
   int64_t needed_bytes_;

@@ -131,7 +131,7 @@ TEST_F(CoverageOfTwo, AreNotTunedAndUnfused) {
 TEST_F(CoverageOfTwo, MayStayUndecided) {
   using Undecided = Coverage::Undecided;
   const auto compared = [&](Undecided undecided) {
-    Coverage coverage(problem_, inputs_, expected_, 1000, 0, 0, 3, 60, undecided);
+    Coverage coverage(problem_, inputs_, expected_, 1, 0, 0, 3, 0, undecided);
     return coverage.compare("cpu.tuned", got_);
   };
   spoil();

@@ -209,8 +209,8 @@ void add_scopes(Document& document) {
   add("unchecked",
       fmt::format(
           "All repetitions together, and all the time that was spent on the case, last less than {:.0f} ms: too "
-          "short to see other processes. Marked {} beside its share of the roof.",
-          1e3 * results::kMinContention_s, kUncheckedMark));
+          "short to see other processes. A degree sign stands beside the share of its roof.",
+          1e3 * results::kMinContention_s));
   add("compared by",
       "How every element of the timed outputs was compared: with the reference, by projections in double, "
       "or with a second implementation; op by op: each op of a step so; sampled: independent parts of it "

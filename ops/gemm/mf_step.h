@@ -78,6 +78,7 @@ struct MfStep {
         {"repeated users and items", "users:3 items:5 f:17 n:129"},
         {"whole vectors", "users:31 items:33 f:64 n:201"},
         {"a lane over a warp", "users:17 items:9 f:33 n:101"},
+        {"several slices of users and of items", "users:129 items:65 f:3 n:300"},
         {"users and items that do not exist", "users:7 items:9 f:17 n:65 user=below:11 item=below:12"},
         {"no user exists", "users:3 items:5 f:8 n:17 user=-1"},
         {"infinite rows without ratings do not move", "users:3 items:5 f:7 n:0 p=inf q=-inf bu=-inf bi=inf"},

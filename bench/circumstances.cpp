@@ -128,7 +128,7 @@ int64_t huge_bytes_at(const void* address) {
     uintptr_t first = 0, last = 0;
     char dash = 0;
     std::istringstream range(line);
-    if (std::string word; line.find('-') < line.find(' ') && range >> std::hex >> first >> dash >> last && dash == '-')
+    if (line.find('-') < line.find(' ') && range >> std::hex >> first >> dash >> last && dash == '-')
       inside = first <= wanted && wanted < last;
     else if (inside && line.starts_with("AnonHugePages:"))
       return std::strtoll(line.c_str() + sizeof "AnonHugePages:", nullptr, 10) << 10;

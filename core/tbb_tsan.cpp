@@ -147,5 +147,5 @@ void deallocate(d1::small_object_pool&, void* memory, size_t) { release_task(mem
 }  // namespace tbb::detail::r1
 
 // OpenBLAS's threads are not instrumented either, but the memset that they call is seen, without the order of their
-// hand-over. It never calls the program's code, so that this hides nothing of that.
+// hand-over. It never calls the program's code; what this hides is a race of the program with such a memset.
 extern "C" const char* __tsan_default_suppressions() { return "race:libopenblas\n"; }

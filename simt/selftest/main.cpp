@@ -383,8 +383,8 @@ int run(const std::vector<std::string>& arguments) {
       fmt::print(
           stderr,
           "simt_selftest: {} is neither --verbose (print what was found) nor --large or --large=OP (instead, run "
-          "kernels "
-          "on tensors of more than 2^31 elements) nor --bounds (also compile kernels with shifted bounds: minutes)\n",
+          "kernels on tensors of more than 2^31 elements) nor --bounds (also compile kernels with shifted bounds: "
+          "minutes)\n",
           a);
       return 2;
     }

@@ -161,8 +161,8 @@ Check Coverage::compare_with_second(const std::string& implementation, const Hos
   return check;
 }
 
-// What sampled slices took is mostly too much for all: it has the start of the threads, which is most of it where each of
-// many slices is cheap, and one slice of another kind, such as a loss over all rows, counts as much as many.
+// What sampled slices took is mostly too much for all: it has the start of the threads, which is most of it where each
+// of many slices is cheap, and one slice of another kind, such as a loss over all rows, counts as much as many.
 bool Coverage::reference_takes_over(double limit_s) {
   if (reference_s_ <= limit_s) return false;
   if (!timed_reference_s_) timed_reference_s_ = Answer::seconds_by_reference(problem_, *inputs_);

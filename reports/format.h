@@ -25,7 +25,8 @@ std::string faster_text(double ratio);                                  // "12.3
 std::string count_of(size_t count, const std::string& noun);            // "1 job", "2 jobs"
 std::string size_text(double size);                                     // "289", "102 k"
 std::string bytes_text(double bytes);                                   // "64.0 MiB"
-std::string roof_text(const Series& series);  // "87 % memory", "64–92 % memory" (unsteady), "floor", "no roof"; kUncheckedMark behind it
+// "87 % memory", "64–92 % memory" (unsteady), "floor", "no roof"; with kUncheckedMark
+std::string roof_text(const Series& series);
 std::string threads_text(const Choice& choice);  // "16 threads", or nothing on a GPU
 std::string impl_text(const Job& job);  // "cpu.tuned"; of several runs "cpu.tuned @ box"; "§": see kPreparedNote
 std::string case_text(const std::string& case_name);  // "gemm f32 m:64 n:64"

@@ -496,7 +496,8 @@ void Pixels::pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0,
     const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
     const int64_t across = g.across[static_cast<size_t>(tap % taps_across)];
     const void* line[kMaxHeight];
-    // `taps` taps side by side, with some of their channels. False where, for some line, only a part of them lies in the image.
+    // `taps` taps side by side, with some of their channels. False where, for some line, only a part of them lies in
+    // the image.
     const auto point = [&](int64_t taps) {
       for (int64_t q = 0; q < lines; ++q) {
         const int64_t row = at[q].row + down, column = at[q].column + across;

@@ -23,7 +23,7 @@ constexpr double kMaxQuickWork = 3e9;  // operations of a step or an inference
 constexpr double kOperationsPerByte = 10;
 // Of comparing every element of the ops of a step: in a run of smoke, quick or sweep; in a quick one that was asked for
 // steps; and in the others, where ResNet-50 at batch 16 takes 100 s.
-constexpr double kQuickElements_s = 1, kAskedElements_s = 5, kElements_s = 120;
+constexpr double kQuickElements_s = 2, kAskedElements_s = 5, kElements_s = 120;
 constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
 // Whether quick leaves out large models: a filter that names steps or inferences asks for them all.

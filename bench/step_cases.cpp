@@ -22,7 +22,7 @@ constexpr double kProfileBudgets =
 constexpr double kMaxQuickWork = 3e9;  // operations of a step or an inference
 constexpr double kOperationsPerByte = 10;
 // Of comparing every element of the ops of a step: in a run of smoke, quick or sweep; in a quick one that was asked for
-// steps; and in the others, where ResNet-50 at batch 16 takes 100 s.
+// steps; and in the others.
 constexpr double kQuickElements_s = 2, kAskedElements_s = 5, kElements_s = 120;
 constexpr double kNodeSample_s = 100e-6;  // a node is repeated until a sample lasts this long
 
@@ -272,7 +272,8 @@ double evaluation_work(const Model& model) {
     return sum;
   });
 }
-// Such a short run varies the batch alone, of steps of little work. Backward is twice forward.
+
+// A short run varies the batch alone, of steps of little work. Backward is twice forward.
 bool is_quick(const Model& model) {
   const std::vector<Attribute> usual = find_model(model.name()).attributes(), its = model.attributes();
   for (size_t i = 0; i < its.size(); ++i)

@@ -374,12 +374,12 @@ void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, i
     const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
     const int64_t across = g.across[static_cast<size_t>(tap % taps_across)];
     const int64_t taps = (channel + count - 1) / g.depth + 1;
-    int64_t image = k0 / g.wo / g.ho, i = k0 / g.wo % g.ho, j = k0 % g.wo;
-    for (int64_t k = k0; k < k1; ++k) {
-      const int64_t row = i * g.stride_h + down, column = j * g.stride_w + across;
+    ResultPixel pixel(g, k0);
+    for (int64_t k = k0; k < k1; ++k, pixel.next()) {
+      const int64_t row = pixel.i * g.stride_h + down, column = pixel.j * g.stride_w + across;
       const bool row_inside = row >= 0 && row < g.h;
       float* at = to + (k - k0) * height + done;
-      const T* from = x + ((image * g.h + row) * g.w + column) * g.channels + channel;
+      const T* from = x + ((pixel.image * g.h + row) * g.w + column) * g.channels + channel;
       if (row_inside && column >= 0 && column + taps <= g.w) {
         copy(from, count, at);
       } else {
@@ -388,14 +388,6 @@ void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, i
         const int64_t begin = std::max<int64_t>(0, -column * g.depth - channel);
         const int64_t end = std::min(count, (g.w - column) * g.depth - channel);
         if (row_inside && begin < end) copy(from + begin, end - begin, at + begin);
-      }
-      if (++j == g.wo) {
-        j = 0;
-        ++i;
-      }
-      if (i == g.ho) {
-        i = 0;
-        ++image;
       }
     }
     done += count;
@@ -478,18 +470,10 @@ void Pixels::pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0,
     int64_t row, column, pixel;
   };
   Line at[kMaxHeight];
-  int64_t image = line0 / g.wo / g.ho, i = line0 / g.wo % g.ho, j = line0 % g.wo;
-  for (int64_t q = 0; q < lines; ++q) {
-    const int64_t row = i * g.stride_h, column = j * g.stride_w;
-    at[q] = {row, column, (image * g.h + row) * g.w + column};
-    if (++j == g.wo) {
-      j = 0;
-      ++i;
-    }
-    if (i == g.ho) {
-      i = 0;
-      ++image;
-    }
+  ResultPixel pixel(g, line0);
+  for (int64_t q = 0; q < lines; ++q, pixel.next()) {
+    const int64_t row = pixel.i * g.stride_h, column = pixel.j * g.stride_w;
+    at[q] = {row, column, (pixel.image * g.h + row) * g.w + column};
   }
   int64_t tap = k0 / g.depth, channel = k0 % g.depth;
   for (int64_t k = k0; k < k1;) {

@@ -33,6 +33,23 @@ struct Gather {
   }
 };
 
+// A pixel of the result of g, by its number over all images.
+struct ResultPixel {
+  ResultPixel(const Gather& g, int64_t line)
+      : image(line / g.wo / g.ho), i(line / g.wo % g.ho), j(line % g.wo), height_(g.ho), width_(g.wo) {}
+  void next() {
+    if (++j < width_) return;
+    j = 0;
+    if (++i < height_) return;
+    i = 0;
+    ++image;
+  }
+  int64_t image, i, j;
+
+ private:
+  int64_t height_, width_;
+};
+
 // Lines are the pixels of the result, over all images. The k values of a line are what the pixel reads, in the order
 // (channel, tap) for nchw and (tap, channel) for nhwc.
 class Pixels final : public Operand {

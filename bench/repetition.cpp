@@ -68,18 +68,24 @@ results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order,
   const CpuSnapshot before = CpuSnapshot::now();
   {
     const NvtxRange range(phases().measure);
-    for (int i = 0; i < t.counts.samples && !stop_is_requested(); ++i) {
+    const bool fixes_counts = t.series.repetitions.empty();  // where it is too short, it is taken again
+    double took_s = 0;
+    bool is_last = false;
+    for (int i = 0; !is_last && !stop_is_requested(); ++i) {
       worker::beat();
       if (t.probe && slice_left_s <= 0) {
         roof_s.push_back(probe_roof(t, slice_s, slowdowns));
         slice_left_s = slice_s;
       }
-      t.runner->before_sample(i, t.counts.samples);
+      is_last = fixes_counts ? i + 1 == t.counts.samples : t.sampler.one_more_will_do(budget_s, i, took_s);
+      const int count = is_last ? i + 1 : std::max(t.counts.samples, i + 2);
+      t.runner->before_sample(i, count);
       const double time_s = t.sampler.sample();
-      t.runner->after_sample(i, t.counts.samples);
+      t.runner->after_sample(i, count);
       if (!(time_s > 0)) throw Error("the clock gave {} s for a sample", time_s);
       r.samples_s.push_back(time_s);
       slice_of_sample.push_back(roof_s.size());
+      took_s += time_s * t.sampler.applications();
       slice_left_s -= time_s * t.sampler.applications();
       if (attempt == 0) report(time_s);
     }

@@ -30,7 +30,8 @@ class Runner {
   virtual bool reads_batches() const { return false; }
 
   // The hooks of verification, outside the clock. Repetition `index` of `count` of a series begins: it sets the outputs
-  // to 0xFF, and may replace the inputs. Then come its samples, each between two hooks, and verify().
+  // to 0xFF, and may replace the inputs. Then come its samples, each between two hooks, and verify(). How many samples
+  // there will be may change; the last one is told so in both its hooks.
   virtual void begin_repetition(int /*index*/, int /*count*/) {}
   virtual void before_sample(int /*index*/, int /*count*/) {}
   virtual void after_sample(int /*index*/, int /*count*/) {}

@@ -29,7 +29,8 @@ constexpr double kMaxSingleCalls = 300;  // of a repetition whose samples are si
 constexpr double kMaxGroups = 1e6;       // of a sample
 constexpr int kTries = 3;                // of a batch, while calibrating
 constexpr double kMaxTries_s = 0.1;      // of them together, once one was taken
-constexpr double kFilled = 0.8;          // of the budget: a repetition that took less is taken again
+constexpr double kFilled = 0.8;          // of the budget: a repetition that would take less is taken again, or longer
+constexpr int kMaxLonger = 3;            // times as many samples as were fixed
 constexpr double kMaxBatch = 1 << 24;    // applications
 constexpr double kMaxLaunches = 500;     // in a row on a GPU, whose queue holds about 1000
 constexpr double kMaxWall = 3;           // of a sample whose groups are restored or evicted, in its time
@@ -68,6 +69,9 @@ void Sampler::refresh_uploads() {
     if (beside_) context.upload(t.next.data(), t.host.data(), t.host.bytes());
   }
 }
+
+// Of a repetition, as long as applications take the time that they took when the counts were fixed.
+double Sampler::planned_s(double budget_s) const { return std::min(budget_s, counts_.sample_s * counts_.samples); }
 
 Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   const auto start = Clock::now();
@@ -124,7 +128,7 @@ std::pair<double, double> Sampler::shortest(int batch) {
 
 bool Sampler::grow(double budget_s, double took_s) {
   if (runner_->single_calls() && scope_ != Scope::kernel) return false;
-  const double wanted_s = std::min(budget_s, counts_.sample_s * counts_.samples);
+  const double wanted_s = planned_s(budget_s);
   if (counts_.sample_s > kOneSample_s || !(took_s > 0) || took_s >= kFilled * wanted_s) return false;
   double factor = wanted_s / took_s;
   const double application_s = took_s / counts_.samples / applications();
@@ -134,6 +138,12 @@ bool Sampler::grow(double budget_s, double took_s) {
   counts_.groups = static_cast<int>(std::clamp(std::ceil(counts_.groups * factor), 1.0, kMaxGroups));
   counts_.sample_s = application_s * applications();
   return true;
+}
+
+bool Sampler::one_more_will_do(double budget_s, int taken, double took_s) const {
+  if (taken + 1 < counts_.samples) return false;
+  if (taken == 0 || counts_.sample_s > kOneSample_s || taken + 1 >= kMaxLonger * counts_.samples) return true;
+  return took_s + took_s / taken >= kFilled * planned_s(budget_s);
 }
 
 // By the wall clock in every scope, and not in a blocked queue: on a GPU, the first call of a job loads modules and

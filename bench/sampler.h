@@ -37,6 +37,10 @@ class Sampler {
   // took_s: all applications of the samples of a first repetition. Where they took much less than the budget, since
   // calibration was disturbed, the counts grow, and the repetition has to be taken again: true.
   bool grow(double budget_s, double took_s);
+  // taken, took_s: the samples of a repetition so far and all applications of them. Whether with one more it is as long
+  // as it should be. It is not where the machine became faster since the counts were fixed; then a repetition has up to
+  // three times as many samples.
+  bool one_more_will_do(double budget_s, int taken, double took_s) const;
   const Counts& counts() const { return counts_; }
   // Before a repetition: on a GPU, applications that are not timed for 20 ms, or the budget where that is less. Its
   // clock falls while the CPU's side has its turn, and takes milliseconds to rise.
@@ -52,6 +56,7 @@ class Sampler {
 
  private:
   bool on_gpu() const { return runner_->context().device() != Device::cpu; }
+  double planned_s(double budget_s) const;
   int batch_for(double target_s, double one_s) const;
   double first_call();
   std::pair<double, double> shortest(int batch);

@@ -29,10 +29,10 @@ void work_elsewhere(double cpu_s) {
 }
 
 // An application takes 2 ms until it has been calibrated, as where something else runs, and 20 us from then on; or
-// only after one more attempt at a repetition, through which something else runs as well.
+// only after slow_attempts attempts at a repetition. Through `worked` of them something else runs as well.
 class SlowAtFirst final : public Runner {
  public:
-  SlowAtFirst(FakeGpu& gpu, int slow_attempts) : gpu_(gpu), slow_attempts_(slow_attempts) {
+  SlowAtFirst(FakeGpu& gpu, int slow_attempts, int worked) : gpu_(gpu), slow_attempts_(slow_attempts), worked_(worked) {
     gpu_.device_s = kDisturbed_s;
   }
   Context& context() override { return gpu_; }
@@ -41,18 +41,25 @@ class SlowAtFirst final : public Runner {
   void begin_repetition(int, int) override {
     if (++attempts_ > slow_attempts_) gpu_.device_s = kApplication_s;
   }
-  void before_sample(int, int) override {
-    if (attempts_ <= slow_attempts_) work_elsewhere(0.04);
+  void before_sample(int index, int count) override {
+    if (attempts_ <= worked_) work_elsewhere(0.04);
+    EXPECT_LT(index, count);
+    last_ = index + 1 == count;
   }
-  Check verify(bool) override { return {}; }
+  void after_sample(int index, int count) override { EXPECT_EQ(index + 1 == count, last_); }
+  Check verify(bool) override {
+    EXPECT_TRUE(last_) << "what is verified are the outputs of the sample that was told to be the last";
+    return {};
+  }
 
  private:
   FakeGpu& gpu_;
-  int slow_attempts_, attempts_ = 0;
+  int slow_attempts_, worked_, attempts_ = 0;
+  bool last_ = false;
 };
 
 struct OneSide final : BenchCase {
-  explicit OneSide(int slow_attempts) : slow_attempts_(slow_attempts) {
+  OneSide(int slow_attempts, int worked) : slow_attempts_(slow_attempts), worked_(worked) {
     op = "op";
     label = dtype = "f32";
     math = "ieee";
@@ -61,40 +68,60 @@ struct OneSide final : BenchCase {
   void prepare(uint64_t) override {}
   void release() override {}
   std::unique_ptr<Runner> make(const Side&, Context& context, std::string&) override {
-    return std::make_unique<SlowAtFirst>(static_cast<FakeGpu&>(context), slow_attempts_);
+    return std::make_unique<SlowAtFirst>(static_cast<FakeGpu&>(context), slow_attempts_, worked_);
   }
   std::string repro(const Side&) const override { return ""; }
 
  private:
-  int slow_attempts_;
+  int slow_attempts_, worked_;
 };
 
-void expect_long_repetitions(int slow_attempts) {
+results::Series measured(int slow_attempts, int worked, double min_time_s) {
   Options options;
   options.cpu = false;
   options.scopes = {"kernel"};
   options.repetitions = 3;
-  options.min_time_s = 0.01;
+  options.min_time_s = min_time_s;
   Devices devices;
   devices.gpu = std::make_unique<FakeGpu>();
   const std::vector<Ceiling> no_ceilings;
-  OneSide one_side(slow_attempts);
+  OneSide one_side(slow_attempts, worked);
   const std::vector<results::Job> jobs = CaseTimer(options, devices, no_ceilings).measure(one_side);
-  ASSERT_EQ(jobs.size(), 1u);
-  ASSERT_EQ(jobs[0].status, results::Status::ok) << jobs[0].reason;
-  const results::Series& series = jobs[0].series.at(0);
+  EXPECT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs.at(0).status, results::Status::ok) << jobs.at(0).reason;
+  EXPECT_EQ(jobs.at(0).series.at(0).repetitions.size(), 3u);
+  return jobs.at(0).series.at(0);
+}
+
+double samples_s(const results::Series& series, size_t repetition) {
+  double time_s = 0;
+  for (const double sample_s : series.repetitions.at(repetition).samples_s)
+    time_s += sample_s * static_cast<double>(series.batch);
+  return time_s;
+}
+
+void expect_long_repetitions(int slow_attempts) {
+  constexpr double kMinTime_s = 0.01;
+  const results::Series series = measured(slow_attempts, slow_attempts, kMinTime_s);
   EXPECT_GT(series.iterations, 10) << "as many as were calibrated";
-  EXPECT_EQ(series.repetitions.size(), 3u);
-  for (const results::Repetition& r : series.repetitions) {
-    double time_s = 0;
-    for (const double sample_s : r.samples_s) time_s += sample_s * static_cast<double>(series.batch);
-    EXPECT_EQ(static_cast<int64_t>(r.samples_s.size()) % series.iterations, 0) << "more where attempts were disturbed";
-    EXPECT_GE(time_s, 0.999 * *options.min_time_s);
+  for (size_t i = 0; i < series.repetitions.size(); ++i) {
+    EXPECT_EQ(static_cast<int64_t>(series.repetitions[i].samples_s.size()) % series.iterations, 0)
+        << "more where attempts were disturbed";
+    EXPECT_GE(samples_s(series, i), 0.999 * kMinTime_s);
   }
 }
 
 TEST(Repetitions, AreLongEnoughAfterADisturbedCalibration) { expect_long_repetitions(0); }
 TEST(Repetitions, AreLongEnoughAfterADisturbedAttempt) { expect_long_repetitions(1); }
+
+// The first repetition is as slow as calibration was, so that it fixes few samples for those after it.
+TEST(Repetitions, HaveMoreSamplesWhereTheMachineBecomesFasterAfterTheFirst) {
+  const results::Series series = measured(1, 0, 0.03);
+  ASSERT_EQ(series.iterations, 15);
+  EXPECT_EQ(series.repetitions[0].samples_s.size(), 15u);
+  EXPECT_EQ(series.repetitions[1].samples_s.size(), 45u) << "100 times as fast: no more than three times as many";
+  EXPECT_EQ(series.repetitions[2].samples_s.size(), 45u);
+}
 
 }  // namespace
 }  // namespace duet::bench

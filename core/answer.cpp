@@ -9,7 +9,6 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <ctime>
 #include <type_traits>
 
 #include "core/denormals.h"
@@ -45,12 +44,6 @@ class DenseExpect final : public Expect {
  public:
   std::vector<int64_t> claimed;  // by slot
 };
-
-double thread_cpu_s() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 class IgnoringExpect final : public Expect {
   void claim(int, int64_t, double, double) override {}

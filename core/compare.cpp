@@ -7,14 +7,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
+#include <span>
 
 #include "core/denormals.h"
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/philox.h"
 
 namespace duet {
 namespace {
+constexpr int64_t kMinSlices = 4, kMaxSlices = 64;  // that are sampled
 
 class Collector final : public Expect {
  public:
@@ -106,7 +110,7 @@ Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
 int64_t Expected::sampled_slices(const Problem& problem, double work_flops) {
   const double slices = static_cast<double>(std::max<int64_t>(1, problem.slices()));
   const double cost = std::max(1.0, (problem.flops() + static_cast<double>(problem.bytes())) / slices);
-  return std::clamp<int64_t>(static_cast<int64_t>(work_flops / cost), 4, 64);
+  return std::clamp<int64_t>(static_cast<int64_t>(work_flops / cost), kMinSlices, kMaxSlices);
 }
 
 Expected Expected::sampled(const Problem& problem, const std::vector<TensorSpec>& specs,
@@ -117,9 +121,11 @@ Expected Expected::sampled(const Problem& problem, const std::vector<TensorSpec>
   if (slices <= wanted) {
     for (int64_t s = 0; s < slices; ++s) chosen.insert(s);
   } else {
+    const size_t of_part = wanted > kMinSlices ? 4 : 2;
     int64_t first = 0;
     for (const int64_t count : problem.parts()) {
-      for (const int64_t s : {int64_t{0}, count - 1, count / 2, int64_t{1}})
+      const int64_t looked_at[] = {0, count - 1, count / 2, 1};
+      for (const int64_t s : std::span(looked_at).first(of_part))
         if (s >= 0 && s < count) chosen.insert(first + s);
       first += count;
     }
@@ -129,11 +135,15 @@ Expected Expected::sampled(const Problem& problem, const std::vector<TensorSpec>
   Expected e;
   const std::vector<int64_t> order(chosen.begin(), chosen.end());
   std::vector<std::vector<Claim>> claims(order.size());
+  std::vector<double> took_s(order.size());
   tbb::parallel_for(size_t{0}, order.size(), [&](size_t i) {
     const ScopedKeepDenormals keep;
     Collector collector(specs, claims[i]);
+    const double start_s = thread_cpu_s();
     problem.reference(Inputs(values), order[i], collector);
+    took_s[i] = thread_cpu_s() - start_s;
   });
+  e.cpu_s_ = std::accumulate(took_s.begin(), took_s.end(), 0.0);
   for (const auto& of_slice : claims) e.claims_.insert(e.claims_.end(), of_slice.begin(), of_slice.end());
   e.slices_ = static_cast<int64_t>(order.size());
   return e;

@@ -23,7 +23,8 @@ class Expected {
  public:
   // all: every slice. It throws when the reference does not claim each output element exactly once.
   // sampled: of each kind of slices the first ones, the last and one in the middle, and random ones that depend on the
-  // seed alone; 4 of a kind to 64 slices, as many as `work_flops` allows. On all threads.
+  // seed alone; 4 of a kind to 64 slices, as many as `work_flops` allows. Where it allows no more than 4 slices, the
+  // first and the last of a kind. On all threads.
   static Expected all(const Problem& problem, const HostTensors& inputs);
   static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8) {
     return sampled(problem, inputs.specs(), inputs.values(), seed, work_flops);
@@ -34,11 +35,13 @@ class Expected {
 
   const std::vector<Claim>& claims() const { return claims_; }
   int64_t slices() const { return slices_; }
-  double max_abs_sum(int slot) const;  // of the claims about a tensor
+  double cpu_s() const { return cpu_s_; }  // of the reference, on all threads together
+  double max_abs_sum(int slot) const;      // of the claims about a tensor
 
  private:
   std::vector<Claim> claims_;
   int64_t slices_ = 0;
+  double cpu_s_ = 0;
 };
 
 struct Check {

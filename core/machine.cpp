@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -334,5 +335,11 @@ int64_t allocatable_bytes(const MachineState& state) {
 }
 
 int usable_threads() { return usable_threads(read_machine_state()); }
+
+double thread_cpu_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 }  // namespace duet

@@ -91,5 +91,6 @@ struct CpuUse {
   int64_t involuntary_switches = 0;
 };
 CpuUse cpu_use(const CpuSnapshot& before, const CpuSnapshot& after);
+double thread_cpu_s();  // CPU time of the calling thread
 
 }  // namespace duet

@@ -17,7 +17,7 @@
 namespace duet::bench {
 namespace {
 constexpr double kSample_s = 30e-6;  // much longer than threads take to meet
-constexpr double kMaxWait_s = 0.3, kMaxWaits_s = 3, kMaxShare = 0.05;
+constexpr double kMaxWait_s = 0.3, kMaxWaits_s = 3, kMaxShare = 0.03;
 
 double wall_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 

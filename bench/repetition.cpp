@@ -22,6 +22,7 @@ namespace {
 constexpr double kSlice_s = 10e-3;
 constexpr int kMinSlices = 3;
 constexpr double kProbeShare = 0.3;  // of a slice
+constexpr int kBackIntoCaches = 2;   // applications
 
 // Samples of the roof for a share of a slice. Then the row's data go back into the caches that a warm row finds them
 // in.
@@ -34,7 +35,8 @@ std::vector<double> probe_roof(SeriesTiming& t, double slice_s, std::vector<doub
     slowdowns.push_back(t.probe->slowdown());
     spent_s += t.probe->sample_wall_s();
   } while (spent_s < kProbeShare * slice_s);
-  if (t.series.cache == Cache::warm && t.counts.sample_s < slice_s) t.sampler.sample();
+  if (t.series.cache == Cache::warm && t.probe->takes_caches() && t.counts.sample_s < slice_s)
+    t.sampler.apply(std::min(kBackIntoCaches, t.sampler.applications()));
   return roof_s;
 }
 

@@ -60,6 +60,10 @@ void RoofProbe::warm_up() {
   });
 }
 
+bool RoofProbe::takes_caches() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.cached; });
+}
+
 double RoofProbe::sample() {
   double allowed_s = 0;
   slowdown_ = 1;

@@ -21,6 +21,9 @@ class RoofProbe {
   void warm_up();   // after something else took the caches; before the first of some samples in a row
   double sample();  // seconds that the roof allows for one application of the row, as the machine is now
   double sample_wall_s() const { return wall_s_; }  // how long a sample takes, with emptying the caches
+  // Whether a sample takes the place of what the row had in the caches. Multiply-adds stay in registers, and a row far
+  // beyond the caches has nothing in them.
+  bool takes_caches() const;
   // How many times as long as they did at their best, by the run's ceiling or as seen since, the multiply-adds of the
   // last sample took on a CPU. 1 where that is not compared: memory alone bounds the row, the row is cold, or so short
   // that forks take a good part of it.

@@ -23,7 +23,7 @@ constexpr double kWarmUp_s = 0.05;
 constexpr double kGpuWake_s = 0.02;      // of work before a repetition on a GPU
 constexpr double kGpuSample_s = 1e-3;    // a sample there lasts at least; one took 0.6 ms with its roof
 constexpr double kSlow_s = 0.5;          // where warming up took longer, no further calls are made to fix the counts
-constexpr double kMaxBudgets = 5;        // of a slow job: it has fewer than ten samples
+constexpr double kMaxBudgets = 4;        // of a slow job: it has fewer than ten samples
 constexpr double kMaxSamples = 100;      // of a repetition
 constexpr double kMaxSingleCalls = 300;  // of a repetition whose samples are single calls
 constexpr double kMaxGroups = 1e6;       // of a sample
@@ -77,7 +77,7 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
   const auto start = Clock::now();
   first_call_s_ = first_call();
   double last = 0;
-  for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s / 2); ++calls)
+  for (int calls = 1; calls < 3 || seconds(Clock::now() - start) < std::min(kWarmUp_s, budget_s / 4); ++calls)
     last = timed(1);
   double t[3] = {last, last, last};
   if (seconds(Clock::now() - start) < kSlow_s)  // else the last warm call is good enough

@@ -48,12 +48,12 @@ TEST_F(CpuSpeedTest, WaitsLittleBesideANeighbourThatStays) {
   double all_s = 0.3;
   for (int i = 0; i < 100; ++i) all_s += waited();
   EXPECT_GT(all_s, 3);
-  EXPECT_LT(all_s, 3.2) << "3 s, and 5 % of these";
+  EXPECT_LT(all_s, 3.2) << "3 s, and 3 % of these";
   samples = 0;
   waited();
   EXPECT_LE(samples, 2);
-  now_s += 40;
-  EXPECT_NEAR(waited(), 0.3, 3 * kSample_s) << "a twentieth of the time allows more";
+  now_s += 60;
+  EXPECT_NEAR(waited(), 0.3, 3 * kSample_s) << "a share of the time allows more";
 }
 
 TEST_F(CpuSpeedTest, ASampleWithoutAllThreadsSaysNothing) {

@@ -5,6 +5,7 @@
 
 #include "simt/constant.h"
 #include "simt/cooperative.h"
+#include "simt/host/memory.h"
 #include "simt/launch.h"
 #include "simt/mma.h"
 #include "simt/texture.h"
@@ -1128,6 +1129,11 @@ const selftest::Bug kBugs[] = {
     BUG(too_much_static_shared, "static shared memory", of(1, 32), a.x, a.y),
     {"host_pointer", "host memory",
      [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : a.host, a.y); }},
+    {"writes_an_input", "which is an input",
+     [](bool fixed, const Arrays& a) {
+       simt::host::device_memory().find(a.x)->read_only = true;  // until it is released
+       start(&copies<true>, of(1, 32), a.x, fixed ? a.y : const_cast<float*>(a.x));
+     }},
     {"null_pointer", "null pointer",
      [](bool fixed, const Arrays& a) { start(&copies<true>, of(1, 32), fixed ? a.x : nullptr, a.y); }},
     {"no_dynamic_shared", "the launch requests none",

@@ -29,7 +29,7 @@
 namespace duet::must_fail {
 namespace {
 
-constexpr size_t kMaxStudyCases = 4;    // of an op of the studies
+constexpr size_t kMaxStudyCases = 4;    // of an op of the studies, without --all
 constexpr double kMaxCheapWork = 3e7;   // bytes drawn and operations of the reference, without --all
 constexpr double kMaxBoundsWork = 5e6;  // of --bounds
 constexpr int64_t kMaxLargeBytes = int64_t{3} << 30;
@@ -87,8 +87,8 @@ std::vector<Planned> cases_of(const Options& options, int64_t& left_out) {
       for (const ProblemCase& c : op.cases(scale)) {
         const std::string label = c.problem.label();
         if (!labels.insert(label).second || !std::regex_search(name + "/" + label, filter)) continue;
-        // The cases of a study are mostly the same data, moved in other ways.
-        if (name.starts_with(kStudy) && labels.size() > kMaxStudyCases) continue;
+        // The cases of a study are mostly the same data, moved in other ways: a few are enough for each test run.
+        if (!options.all && name.starts_with(kStudy) && labels.size() > kMaxStudyCases) continue;
         const double work = compared_work(c.problem);
         if (work > (options.all ? kMaxComparedWork : kMaxCheapWork)) {
           ++left_out;

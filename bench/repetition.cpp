@@ -24,8 +24,7 @@ constexpr int kMinSlices = 3;
 constexpr double kProbeShare = 0.3;  // of a slice
 constexpr int kBackIntoCaches = 2;   // applications
 
-// Samples of the roof for a share of a slice. Then the row's data go back into the caches that a warm row finds them
-// in.
+// Samples of the roof for a share of a slice.
 std::vector<double> probe_roof(SeriesTiming& t, double slice_s, std::vector<double>& slowdowns) {
   std::vector<double> roof_s;
   double spent_s = 0;
@@ -35,9 +34,13 @@ std::vector<double> probe_roof(SeriesTiming& t, double slice_s, std::vector<doub
     slowdowns.push_back(t.probe->slowdown());
     spent_s += t.probe->sample_wall_s();
   } while (spent_s < kProbeShare * slice_s);
+  return roof_s;
+}
+
+// After a probe: brings the row's data back into the caches that a warm row finds them in.
+void refill_caches(SeriesTiming& t, double slice_s) {
   if (t.series.cache == Cache::warm && t.probe->takes_caches() && t.counts.sample_s < slice_s)
     t.sampler.apply(std::min(kBackIntoCaches, t.sampler.applications()));
-  return roof_s;
 }
 
 }  // namespace
@@ -57,26 +60,32 @@ const PhaseNames& phases() {
 
 results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order, int attempt,
                                     const std::function<void(double)>& report) {
-  t.sampler.wake(budget_s);  // before outputs are overwritten, so that a sample has to write them
-  t.runner->begin_repetition(static_cast<int>(t.series.repetitions.size()), t.counts.repetitions);
-  t.sampler.refresh_uploads();
   results::Repetition r;
   r.order = order;
   const double slice_s = std::min(kSlice_s, t.counts.sample_s * t.counts.samples / kMinSlices);
-  double slice_left_s = 0;
+  double slice_left_s = slice_s;
   std::vector<std::vector<double>> roof_s;  // before each slice, and after the last
   std::vector<double> slowdowns;
   std::vector<size_t> slice_of_sample;
+  // Before outputs are overwritten, so that a sample has to write them.
+  t.sampler.wake(budget_s);
+  if (t.probe) {
+    roof_s.push_back(probe_roof(t, slice_s, slowdowns));
+    refill_caches(t, slice_s);
+  }
+  t.runner->begin_repetition(static_cast<int>(t.series.repetitions.size()), t.counts.repetitions);
+  t.sampler.refresh_uploads();
   const CpuSnapshot before = CpuSnapshot::now();
   {
     const NvtxRange range(phases().measure);
-    const bool fixes_counts = t.series.repetitions.empty();  // where it is too short, it is taken again
+    const bool fixes_counts = t.series.repetitions.empty();  // CaseTimer takes it again where it is too short
     double took_s = 0;
     bool is_last = false;
     for (int i = 0; !is_last && !stop_is_requested(); ++i) {
       worker::beat();
       if (t.probe && slice_left_s <= 0) {
         roof_s.push_back(probe_roof(t, slice_s, slowdowns));
+        refill_caches(t, slice_s);
         slice_left_s = slice_s;
       }
       is_last = fixes_counts ? i + 1 == t.counts.samples : t.sampler.one_more_will_do(budget_s, i, took_s);
@@ -91,6 +100,7 @@ results::Repetition take_repetition(SeriesTiming& t, double budget_s, int order,
       slice_left_s -= time_s * t.sampler.applications();
       if (attempt == 0) report(time_s);
     }
+    // Nothing is applied after it: what is verified is the last sample.
     if (t.probe && !stop_is_requested()) roof_s.push_back(probe_roof(t, slice_s, slowdowns));
   }
   // What the roof allowed while a slice ran: the median of the probes on both sides of it.

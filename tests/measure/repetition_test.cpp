@@ -11,6 +11,7 @@
 #include "bench/case_timer.h"
 #include "core/cpu_context.h"
 #include "tests/measure/fake_gpu.h"
+#include "tests/results/fixture.h"
 
 namespace duet::bench {
 namespace {
@@ -121,6 +122,60 @@ TEST(Repetitions, HaveMoreSamplesWhereTheMachineBecomesFasterAfterTheFirst) {
   EXPECT_EQ(series.repetitions[0].samples_s.size(), 15u);
   EXPECT_EQ(series.repetitions[1].samples_s.size(), 45u) << "100 times as fast: no more than three times as many";
   EXPECT_EQ(series.repetitions[2].samples_s.size(), 45u);
+}
+
+// A row of 1 MiB of the CPU whose roof is probed. It notes what is applied outside samples where that matters.
+struct ProbedRow final : BenchCase {
+  struct Row final : Runner {
+    explicit Row(ProbedRow& of) : of_(of) {}
+    Context& context() override { return of_.cpu_; }
+    void run(int) override { ++runs_; }
+    void evict() override {}
+    void begin_repetition(int, int) override { runs_ = 0; }
+    void before_sample(int index, int) override { of_.before_first += index == 0 ? runs_ : 0; }
+    void after_sample(int, int) override { runs_ = 0; }
+    Check verify(bool) override {
+      of_.behind_last += runs_;
+      return {};
+    }
+    ProbedRow& of_;
+    int64_t runs_ = 0;
+  };
+  explicit ProbedRow(CpuContext& cpu) : cpu_(cpu) {
+    op = "op";
+    label = dtype = "f32";
+    math = "ieee";
+    pattern = "copy";
+    bytes = footprint_bytes = 1 << 20;
+    sides = {{"cpu.tuned", "op/cpu.tuned/f32", Device::cpu, ""}};
+  }
+  void prepare(uint64_t) override {}
+  void release() override {}
+  std::unique_ptr<Runner> make(const Side&, Context&, std::string&) override { return std::make_unique<Row>(*this); }
+  std::string repro(const Side&) const override { return ""; }
+
+  int64_t before_first = 0, behind_last = 0;  // applications since the repetition began; since its last sample
+
+ private:
+  CpuContext& cpu_;
+};
+
+// Between slices, the row is applied after the probe. It must not be where an application would write the outputs that
+// the first sample has to write, or those of the last sample, which are verified.
+TEST(Repetitions, TheProbeAppliesTheRowNeitherBeforeTheFirstSampleNorAfterTheLast) {
+  Options options;
+  options.repetitions = 3;
+  options.min_time_s = 0.005;
+  Devices devices;
+  devices.cpu = std::make_unique<CpuContext>(1);
+  devices.no_gpu = "not wanted";
+  const std::vector<Ceiling> ceilings{results::testing::make_ceiling("cpu.copy", 1e10, "B/s", 1 << 20)};
+  ProbedRow row(*devices.cpu);
+  const std::vector<results::Job> jobs = CaseTimer(options, devices, ceilings).measure(row);
+  ASSERT_EQ(jobs.at(0).status, results::Status::ok) << jobs.at(0).reason;
+  ASSERT_FALSE(jobs[0].series.at(0).repetitions.at(0).roof_s.empty()) << "it was probed";
+  EXPECT_EQ(row.before_first, 0);
+  EXPECT_EQ(row.behind_last, 0);
 }
 
 }  // namespace

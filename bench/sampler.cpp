@@ -29,12 +29,12 @@ constexpr double kMaxSingleCalls = 300;  // of a repetition whose samples are si
 constexpr double kMaxGroups = 1e6;       // of a sample
 constexpr int kTries = 3;                // of a batch, while calibrating
 constexpr double kMaxTries_s = 0.1;      // of them together, once one was taken
-constexpr double kFilled = 0.8;          // of the budget: a repetition that would take less is taken again, or longer
+constexpr double kFilled = 0.8;          // of the budget: one that would take less is taken again, or has more samples
 constexpr int kMaxLonger = 3;            // times as many samples as were fixed
 constexpr double kMaxBatch = 1 << 24;    // applications
 constexpr double kMaxLaunches = 500;     // in a row on a GPU, whose queue holds about 1000
 constexpr double kMaxWall = 3;           // of a sample whose groups are restored or evicted, in its time
-constexpr double kOneSample_s = 1;       // of an application; above, a repetition has one sample
+constexpr double kOneSample_s = 1;       // of an application; above, the budget alone counts
 }  // namespace
 
 double clock_read_s() {
@@ -87,6 +87,7 @@ Sampler::Counts Sampler::calibrate(double budget_s, int repetitions) {
 
   counts_ = {.repetitions = repetitions, .sample_s = one};
   if (one > kOneSample_s) {
+    counts_.samples = static_cast<int>(std::clamp(std::ceil(budget_s / one), 1.0, kMaxSamples));
     counts_.repetitions = std::min(repetitions, 3);
     return counts_;
   }

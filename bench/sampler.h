@@ -29,17 +29,17 @@ class Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  // Times a first call by the wall clock, warms up, and fixes batch, groups, samples and repetitions, which stay as
-  // they are from then on.
-  // budget_s: seconds of samples in a repetition. At most 100 samples fill it: a short application has larger ones,
+  // Times a first call by the wall clock, warms up, and fixes batch, groups, samples and repetitions. They stay as
+  // they are, unless grow() says otherwise.
+  // budget_s: seconds of samples in a repetition. At most 100 samples fill it as planned: a short application has larger ones,
   // unless the runner wants single calls.
   Counts calibrate(double budget_s, int repetitions);
   // took_s: all applications of the samples of a first repetition. Where they took much less than the budget, since
   // calibration was disturbed, the counts grow, and the repetition has to be taken again: true.
   bool grow(double budget_s, double took_s);
-  // taken, took_s: the samples of a repetition so far and all applications of them. Whether with one more it is as long
-  // as it should be. It is not where the machine became faster since the counts were fixed; then a repetition has up to
-  // three times as many samples.
+  // taken, took_s: the samples of a repetition so far and all applications of them. Whether the next sample may be the
+  // last. It may not where the machine became faster since the counts were fixed, so that the repetition would be too
+  // short; then it has up to three times as many samples.
   bool one_more_will_do(double budget_s, int taken, double took_s) const;
   const Counts& counts() const { return counts_; }
   // Before a repetition: on a GPU, applications that are not timed for 20 ms, or the budget where that is less. Its

@@ -157,6 +157,23 @@ TEST(Sampler, AGpuWorksBeforeARepetition) {
   EXPECT_EQ(on_the_cpu.runs, idle) << "a CPU is busy all the time";
 }
 
+// By a clock of its own: 1.2 s an application.
+TEST(Sampler, LongApplicationsFillTheBudget) {
+  class OnTheGpu final : public Runner {
+   public:
+    Context& context() override { return gpu; }
+    void run(int) override {}
+    void evict() override {}
+    Check verify(bool) override { return {}; }
+    FakeGpu gpu;
+  } runner;
+  runner.gpu.device_s = 1.2;
+  Sampler sampler(runner, Scope::kernel, Cache::warm, clock_read_s());
+  EXPECT_EQ(sampler.calibrate(5, 5).samples, 5) << "6 s";
+  EXPECT_EQ(sampler.counts().repetitions, 3);
+  EXPECT_EQ(sampler.calibrate(0.5, 5).samples, 1);
+}
+
 TEST(Sampler, RestoredDataAreAppliedOnceAndTheBudgetIsStillFilled) {
   Spinner runner(20e-6, 4, true);
   Sampler sampler(runner, Scope::call, Cache::warm, clock_read_s());

@@ -305,9 +305,8 @@ class OpCase final : public BenchCase {
           Expected::sampled(problem_, drawn_[i].inputs, seed, last ? kSampledFlops : kFirstSampledFlops);
     });
     Drawn& last = drawn_.back();
-    // By CPU time: a busy machine must not change what is compared.
     last.coverage =
-        std::make_unique<Coverage>(problem_, last.inputs, last.expected, last.expected.cpu_s() / usable_threads(),
+        std::make_unique<Coverage>(problem_, last.inputs, last.expected, last.expected.reference_s(usable_threads()),
                                    budget_s_, kMaxCoverage_s, seed);
   }
   void release() override { drawn_.clear(); }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 #include <span>
 
@@ -86,7 +85,13 @@ Expected Expected::all(const Problem& problem, const HostTensors& inputs) {
   const auto values = inputs.values();
   Collector collector(inputs.specs(), e.claims_);
   e.slices_ = problem.slices();
-  for (int64_t s = 0; s < e.slices_; ++s) problem.reference(Inputs(values), s, collector);
+  for (int64_t s = 0; s < e.slices_; ++s) {
+    const double start_s = thread_cpu_s();
+    problem.reference(Inputs(values), s, collector);
+    const double slice_s = thread_cpu_s() - start_s;
+    e.cpu_s_ += slice_s;
+    e.longest_s_ = std::max(e.longest_s_, slice_s);
+  }
 
   for (size_t slot = 0; slot < inputs.size(); ++slot) {
     const TensorSpec& spec = inputs.specs()[slot];
@@ -143,7 +148,10 @@ Expected Expected::sampled(const Problem& problem, const std::vector<TensorSpec>
     problem.reference(Inputs(values), order[i], collector);
     took_s[i] = thread_cpu_s() - start_s;
   });
-  e.cpu_s_ = std::accumulate(took_s.begin(), took_s.end(), 0.0);
+  for (const double slice_s : took_s) {
+    e.cpu_s_ += slice_s;
+    e.longest_s_ = std::max(e.longest_s_, slice_s);
+  }
   for (const auto& of_slice : claims) e.claims_.insert(e.claims_.end(), of_slice.begin(), of_slice.end());
   e.slices_ = static_cast<int64_t>(order.size());
   return e;

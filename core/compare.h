@@ -2,6 +2,7 @@
 // Compares the outputs of an implementation with the reference. It is the only comparer, and NaN-safe: it passes only
 // elements that it can prove to lie within their bound. Session::check and the replay of a step call it.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,25 +24,28 @@ class Expected {
  public:
   // all: every slice. It throws when the reference does not claim each output element exactly once.
   // sampled: of each kind of slices the first ones, the last and one in the middle, and random ones that depend on the
-  // seed alone; 4 of a kind to 64 slices, as many as `work_flops` allows. Where it allows no more than 4 slices, the
-  // first and the last of a kind. On all threads.
+  // seed alone; 4 of a kind at least and up to 64 slices, as many as `work_flops` allows. Where it allows no more than
+  // 4 slices, the first and the last of a kind. On all threads.
   static Expected all(const Problem& problem, const HostTensors& inputs);
   static Expected sampled(const Problem& problem, const HostTensors& inputs, uint64_t seed, double work_flops = 2e8) {
     return sampled(problem, inputs.specs(), inputs.values(), seed, work_flops);
   }
-  static int64_t sampled_slices(const Problem& problem, double work_flops = 2e8);  // how many it takes, 4 to 64
+  static int64_t sampled_slices(const Problem& problem,
+                                double work_flops = 2e8);  // 4 to 64; the least of each kind come on top
   static Expected sampled(const Problem& problem, const std::vector<TensorSpec>& specs,
                           const std::vector<Inputs::Values>& values, uint64_t seed, double work_flops = 2e8);
 
   const std::vector<Claim>& claims() const { return claims_; }
   int64_t slices() const { return slices_; }
-  double cpu_s() const { return cpu_s_; }  // of the reference, on all threads together
-  double max_abs_sum(int slot) const;      // of the claims about a tensor
+  // What the reference took, in CPU time, which a busy machine does not change: divided among so many threads, but no
+  // less than its longest slice.
+  double reference_s(int threads) const { return std::max(longest_s_, cpu_s_ / threads); }
+  double max_abs_sum(int slot) const;  // of the claims about a tensor
 
  private:
   std::vector<Claim> claims_;
   int64_t slices_ = 0;
-  double cpu_s_ = 0;
+  double cpu_s_ = 0, longest_s_ = 0;
 };
 
 struct Check {

@@ -15,7 +15,7 @@ class CpuSpeed {
   // seconds: of one sample; now: the time. For tests.
   CpuSpeed(std::function<double()> seconds, std::function<double()> now, double& shortest_s);
   // Runs samples, multiply-adds of tens of microseconds on all threads at once, until one is hardly slower than the
-  // shortest so far (results::slowed). Gives up after 0.3 s. All waiting takes 3 s and a twentieth of the time since
+  // shortest so far (results::slowed). Gives up after 0.3 s. All waiting takes 3 s and 3 % of the time since
   // this object was made at most: beside a neighbour that stays, it does not help.
   void wait();
 

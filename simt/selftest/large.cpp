@@ -35,9 +35,9 @@ struct LargeCase {
 };
 // Statistics and gradients of weights are sums over a batch: of few rows with many columns, or by kernels that divide
 // the rows into parts. Others would have a thread touch all of a tensor.
-// Not here: gradients of recurrent weights, and naive ones of norms, whose threads would read whole columns; counts of
-// right answers and losses of which a row of zeros is not 0; materialised attention, and separate ops in place of a
-// fused one, whose kernels divide a tensor differently, so that few blocks of each do not meet.
+// Not here: gradients of recurrent weights, and gradients of norms by the naive kernels, whose threads would read whole
+// columns; counts of right answers and losses of which a row of zeros is not 0; materialised attention, and separate
+// ops in place of a fused one, whose kernels divide a tensor differently, so that few blocks of each do not meet.
 constexpr LargeCase kCases[] = {
     {"add", "n:2147483693"},
     {"relu", "n:4294967341 dtype:bf16"},
@@ -231,7 +231,7 @@ std::vector<End> ends_of(const Problem& problem, const LargeCase& c, const Input
   for (size_t kind = 0; kind < c.kinds; ++kind) {
     End first{fmt::format("the first slices of kind {}", kind), {}};
     End last{fmt::format("the last slices of kind {}", kind), {}};
-    for (int64_t i = 0; i < c.slices; ++i) {
+    for (int64_t i = 0; i < std::min(c.slices, parts[kind]); ++i) {
       problem.reference(inputs, begin + i, first.expected);
       if (parts[kind] > 1) problem.reference(inputs, begin + parts[kind] - 1 - i, last.expected);
     }

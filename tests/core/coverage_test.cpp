@@ -87,6 +87,18 @@ TEST(Coverage, TimesAReferenceOfManyCheapSlices) {
   EXPECT_EQ(check.coverage, "reference") << check.sampled_reason;
 }
 
+TEST(Coverage, TakesAReferenceThatIsThereAlready) {
+  const Problem problem = parse_case("swiglu", "n:5000");
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3);
+  ASSERT_EQ(expected.slices(), problem.slices());
+  Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
+  HostTensors got = run_reference(problem, inputs);
+  EXPECT_EQ(coverage.compare("cpu.tuned", got).coverage, "reference");
+  store_double(got.data(2), DType::f32, 4321, 9);
+  EXPECT_FALSE(coverage.compare("cpu.tuned", got).passed());
+}
+
 // Few rows of a large table are read: those that are sampled include one of them.
 TEST(SampledSlices, OfAnEmbeddingsGradientSeeTheRowOfAToken) {
   const Problem problem = parse_case("embedding_backward", "B:1 T:2 V:100000 C:4 position:0");
@@ -103,7 +115,7 @@ class CoverageOfTwo : public testing::Test {
   void spoil(double by = 1) { static_cast<float*>(got_.data(3))[777] += static_cast<float>(by); }
   const Problem problem_ = parse_case("linear", "n:30 in:40 out:50 act:gelu");
   const HostTensors inputs_ = draw_inputs(problem_, FillMode::values, 3);
-  const Expected expected_ = Expected::sampled(problem_, inputs_, 3);
+  const Expected expected_ = Expected::sampled(problem_, inputs_, 3, 1e4);  // of few slices
   HostTensors got_ = run_reference(problem_, inputs_);
 };
 

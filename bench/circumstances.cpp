@@ -34,6 +34,7 @@ constexpr struct {
     {"LD_PRELOAD", "loads other code, perhaps another allocator, into every program"},
     {"CUDA_LAUNCH_BLOCKING", "makes every kernel launch wait: call times are wrong", true},
     {"CUDA_VISIBLE_DEVICES", "hides or reorders GPUs"},
+    {"DUET_LAST_LEVEL_BYTES", "decides which results are written past the caches: unset it, it is for tests"},
     {"NVIDIA_TF32_OVERRIDE", "changes the arithmetic of f32: rows would be labelled wrongly", true},
 };
 

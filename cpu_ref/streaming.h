@@ -3,20 +3,13 @@
 #pragma once
 #include <cstdint>
 
-#include "core/machine.h"
-
 namespace duet {
 
 // True when a plan touches more bytes in all than the last-level cache holds. Then no line of its output is still in
 // cache at the next run, and non-temporal stores save reading each line before it is written. With fewer bytes they
-// would do harm: they move a result out of the cache that is read next. The size of the cache is what the kernel
-// reports. sysconf of glibc adds up the L3 slices of all sockets on AMD.
-inline bool beyond_cache(int64_t bytes) {
-  static const int64_t cache = [] {
-    const int64_t last_level = read_machine().last_level_bytes();
-    return last_level > 0 ? last_level : int64_t{8} << 20;  // 8 MiB where a container hides it
-  }();
-  return bytes > cache;
-}
+// would do harm: they move a result out of the cache that is read next.
+// The size of the cache is what the kernel reports (sysconf of glibc adds up the L3 slices of all sockets on AMD), or
+// the environment variable DUET_LAST_LEVEL_BYTES: with 0, tests have small tensors streamed.
+bool beyond_cache(int64_t bytes);
 
 }  // namespace duet

@@ -31,8 +31,8 @@ class Sampler {
 
   // Times a first call by the wall clock, warms up, and fixes batch, groups, samples and repetitions. They stay as
   // they are, unless grow() says otherwise.
-  // budget_s: seconds of samples in a repetition. At most 100 samples fill it as planned: a short application has larger ones,
-  // unless the runner wants single calls.
+  // budget_s: seconds of samples in a repetition. At most 100 samples are to fill it: a short application has larger
+  // ones, unless the runner wants single calls.
   Counts calibrate(double budget_s, int repetitions);
   // took_s: all applications of the samples of a first repetition. Where they took much less than the budget, since
   // calibration was disturbed, the counts grow, and the repetition has to be taken again: true.

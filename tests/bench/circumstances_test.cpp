@@ -79,9 +79,8 @@ TEST(Circumstances, NamesThoseWhoUseTheGpu) {
 }
 
 TEST(Circumstances, NamesVariablesThatChangeLibraries) {
-  for (const char* name :
-       {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD",
-        "DUET_LAST_LEVEL_BYTES"}) {
+  for (const char* name : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE",
+                           "LD_PRELOAD", "DUET_LAST_LEVEL_BYTES"}) {
     Circumstances c = quiet();
     c.environment = [name](const char* asked) -> const char* { return std::string(asked) == name ? "1" : nullptr; };
     const std::vector<Finding> found = measurement_warnings(c);

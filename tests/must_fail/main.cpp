@@ -2,10 +2,10 @@
 // Every case of the registry against wrong results: each must be refused, or stands in degenerate.txt with its reason.
 // An entry of that list that is not needed is an error as well.
 //   duet_must_fail_tests [--all] [--shard I/N] [--filter REGEX] [--max-mb N] [--list] [--bounds]
-// Without --all only cases are examined that take little time, as the tests do, four of each study, and no sweeps. --list prints what was
-// not refused and succeeds. --bounds compares bounds with the errors of correct implementations instead. Cases beyond
-// --max-mb (600) are sampled: the first one of each op; and so are those whose references take minutes, such as a
-// recurrent layer of 2048 units over its steps: the cheapest one of each op. The others are counted.
+// Without --all only cases are examined that take little time, as the tests do, four of each study, and no sweeps.
+// --list prints what was not refused and succeeds. --bounds compares bounds with the errors of correct implementations
+// instead. Cases beyond --max-mb (600) are sampled: the first one of each op; and so are those whose references take
+// minutes, such as a recurrent layer of 2048 units over its steps: the cheapest one of each op. The others are counted.
 #include <fnmatch.h>
 #include <fmt/format.h>
 

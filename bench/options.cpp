@@ -195,7 +195,8 @@ std::optional<int> parse(int argc, char** argv, Options& options) {
   app.add_option("--repetitions", options.repetitions, "repetitions of each series (default 1, 3 or 5 by preset)")
       ->transform(whole_number(1, 1000));
   app.add_option("--min-time", options.min_time_s,
-                 "seconds of samples in a repetition (default 0.005, 0.02 or 0.5); at most 100 samples fill it")
+                 "seconds of samples in a repetition (default 0.005, 0.02 or 0.5); at most 100 samples are planned to "
+                 "fill it")
       ->check(seconds(1e-6, 3600.0));
   app.add_flag("--resume", options.resume, "go on from the journal beside --json=FILE")->needs(json_option);
   CLI::Option* in_process_option =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fill with vectors of one value. Threads share the elements in chunks (chunks.h); results that would not stay in cache
 // are written past it (streaming.h): zeros by non-temporal stores, other values on x86 by the CPU's own fill
-// instruction. On an EPYC with AVX-512, 64 MiB of ones take 0.8 of the time that non-temporal stores take. These move no
-// data for zeros, where memset, cpu.libc, takes 1.1 to 1.4 times as long (bench_all --filter '^fill/').
+// instruction. On an EPYC with AVX-512, 64 MiB of ones take 0.8 of the time that non-temporal stores take. These move
+// no data for zeros, where memset, cpu.libc, takes 1.1 to 1.4 times as long (bench_all --filter '^fill/').
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/memory/fill_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

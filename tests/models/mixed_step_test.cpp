@@ -207,6 +207,24 @@ TEST_P(Mixed, StepEqualsTheReferencesOnTheGpu) {
   compare_step(*gpu, {"cuda.tuned", "cuda.naive"});
 }
 
+class MixedGraph : public testing::TestWithParam<Case> {};
+
+// The step as one recorded graph, timed and verified as bench_all does it: every op is compared with the reference, and
+// what steps of the graph left with what steps leave that are launched op by op.
+TEST_P(MixedGraph, IsTheSameStepOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  Step step(mixed_model(GetParam().model, GetParam().dtype, GetParam().attributes), *gpu,
+            Tape::preferences_for(gpu->device()), kSeed, Step::Form::graph);
+  ASSERT_TRUE(step.supported()) << step.reason();
+  step.draw_inputs(kSeed);
+  step.keep_state();
+  for (int i = 0; i < 3; ++i) gpu->enter([&] { step.run(); });
+  const Check check = step.replay_kept(3);
+  EXPECT_TRUE(check.passed()) << GetParam().model << " " << GetParam().dtype << ": " << check.failure;
+}
+
 // ResNet-50 is left to EveryModelIsRightOpByOp below; the recommender has no mixed precision.
 const Case kCases[] = {
     {"bilstm", "bf16", kShort, 1.9, 0},
@@ -246,8 +264,15 @@ TEST(MixedPrecision, EveryModelHasABound) {
           << name << " " << dtype;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Mixed, testing::ValuesIn(kCases),
-                         [](const auto& test) { return std::string(test.param.model) + "_" + test.param.dtype; });
+std::string name_of_case(const testing::TestParamInfo<Case>& test) {
+  return std::string(test.param.model) + "_" + test.param.dtype;
+}
+INSTANTIATE_TEST_SUITE_P(Models, Mixed, testing::ValuesIn(kCases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Models, MixedGraph, testing::ValuesIn(kCases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(ResNet50, MixedGraph,
+                         testing::Values(Case{"resnet50", "bf16", kResNet, 0, 0},
+                                         Case{"resnet50", "f16", kResNet, 0, 0}),
+                         name_of_case);
 
 // --- the loss scale --------------------------------------------------------------------------------------------------
 

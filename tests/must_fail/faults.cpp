@@ -18,8 +18,8 @@ namespace {
 constexpr uint64_t kSeed = 1;       // of the inputs
 constexpr uint64_t kOtherSeed = 2;  // of the run before
 // Operations of the reference. What refuses a fault with few compared elements refuses it with more of its kind: only
-// where few do not, as many are compared as bench_all compares.
-constexpr double kFewSlicesFlops = 1e7, kAsTimedFlops = 2e8;
+// where few do not, more are compared.
+constexpr double kFewSlicesFlops = 1e7, kMoreSlicesFlops = 2e8, kAllSlicesFlops = 1e15;
 
 // The compared elements of one output, in order of their index, as a correct implementation leaves them.
 struct Output {
@@ -220,9 +220,12 @@ std::vector<Finding> examine(const Problem& problem, int64_t& faults) {
   int64_t tried = 0;
   std::vector<Finding> findings = examine_with(problem, kFewSlicesFlops, tried);
   const auto slices = [&](double work_flops) { return Expected::sampled_slices(problem, work_flops); };
-  if (!findings.empty() && slices(kAsTimedFlops) > slices(kFewSlicesFlops)) {
+  const int64_t few = slices(kFewSlicesFlops);
+  if (!findings.empty() && few < std::min(problem.slices(), slices(kAllSlicesFlops))) {
+    double more_flops = kMoreSlicesFlops;
+    while (slices(more_flops) == few) more_flops *= 1.1;  // a slice may be much work: one more at least
     tried = 0;
-    findings = examine_with(problem, kAsTimedFlops, tried);
+    findings = examine_with(problem, more_flops, tried);
   }
   faults += tried;
   return findings;

@@ -80,7 +80,8 @@ class Step {
   // left out, and then others. The check's coverage is "op by op", or its sampled_reason says for how many ops it is
   // not. An input must still hold what the op that wrote it left there; this finds tensors that overlap and writes out
   // of bounds. A failure names the op. Before that, steps are run until the loss scale no longer falls. A graph is then
-  // compared with a step without a graph: both start anew, and their outputs must be equal.
+  // compared with a step without a graph: both start anew, and parameters, gradients, states and outputs must be equal,
+  // as replay_kept() below compares them.
   Check replay(uint64_t seed = 1, double elements_s = 0);
 
   // The same for steps that were timed: keep_state() copies what persists from step to step, the timed steps follow,

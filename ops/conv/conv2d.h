@@ -64,6 +64,8 @@ struct Conv2d {
     if (stride_h < 1 || stride_w < 1) return "stride_h, stride_w: 1 or more";
     if (dil_h < 1 || dil_w < 1) return "dil_h, dil_w: 1 or more";
     if (pad_h < 0 || pad_w < 0) return "pad_h, pad_w: 0 or more";
+    if (r < 1 || s < 1)
+      return "r " + std::to_string(r) + ", s " + std::to_string(s) + ": a filter has 1 or more rows and columns";
     if (groups < 1 || c % groups != 0 || k % groups != 0)
       return "groups " + std::to_string(groups) + ": must divide c and k, 1 or more";
     for (const int64_t v : {h, w, r, s, pad_h, pad_w, stride_h, stride_w, dil_h, dil_w})

@@ -52,6 +52,8 @@ struct AdamOf {
     field.option("mixed", mixed, "master parameters, m and v in f32, p and, but for f16, g in dtype");
   }
   std::string invalid() const {
+    for (const auto& [named, beta] : {std::pair("beta1 ", beta1), {"beta2 ", beta2}})
+      if (!(beta >= 0 && beta < 1)) return named + std::to_string(beta) + ": 0 or more and below 1 is allowed";
     if (max_norm >= 0 && max_norm <= std::numeric_limits<double>::max()) return {};
     return "max_norm " + std::to_string(max_norm) + ": allowed are 0, which clips nothing, and norms above it";
   }

@@ -2,6 +2,7 @@
 // Shrinks gradients to a norm (arXiv:1211.5063), in PyTorch's form. norm: (1) in f32, the norm of all gradients
 // (norm2); g: (n), dense. Arithmetic in f32 or better.
 #pragma once
+#include <limits>
 #include <string>
 
 #include "core/problem.h"
@@ -24,6 +25,10 @@ struct ClipGradNorm {
     field("dtype", dtype, "element type of g");
     field("n", n, "elements");
     field.option("max_norm", max_norm, "the largest norm that stays as it is");
+  }
+  std::string invalid() const {
+    if (max_norm > 0 && max_norm <= std::numeric_limits<double>::max()) return {};
+    return "max_norm " + std::to_string(max_norm) + ": a finite norm above 0 is allowed";
   }
   void infer(Shapes s) { n = s[g][0]; }
   std::vector<TensorSpec> tensors() const {  // the gradients are about twice too long

@@ -42,6 +42,12 @@ const Refused kGemm[]{
     {"gemm", "m:1 n:1 k:131072 dtype:i8", "k 131072: at most 131071"},
     {"gemm_acc", "m:1 n:1 k:1 dtype:i8", "dtype i8"},
 };
+const Refused kOptimisers[]{
+    {"adam", "n:7 beta1:1", "beta1 1: 0 or more and below 1"},
+    {"adamw", "n:7 beta2:-0.5", "beta2 -0.5: 0 or more and below 1"},
+    {"clip_grad_norm", "n:7 max_norm:-1", "max_norm -1: a finite norm above 0 is allowed"},
+    {"clip_grad_norm", "n:7 max_norm:0", "max_norm 0: a finite norm above 0 is allowed"},
+};
 const Refused kRecurrent[]{
     {"lstm", "T:1 B:2000000 I:1 H:1 padded:1", "padded: B 2000000, at most 1048576"},
     {"gru_backward", "T:1 B:2000000 I:1 H:1 padded:1", "padded: B 2000000, at most 1048576"},
@@ -56,6 +62,10 @@ const Refused kRecurrent[]{
 const Refused kConv[]{
     {"conv2d", "n:1 c:6 h:5 w:5 k:8 r:3 s:3 groups:4", "groups 4: must divide c and k"},
     {"conv2d_bias", "n:1 c:4 h:5 w:5 k:6 r:3 s:3 groups:4", "groups 4: must divide c and k"},
+    {"conv2d", "n:1 c:2 h:5 w:5 k:3 r:0 s:1", "r 0, s 1: a filter has 1 or more rows and columns"},
+    {"conv2d_bias", "n:1 c:2 h:5 w:5 k:3 r:3 s:0", "r 3, s 0: a filter has 1 or more rows and columns"},
+    {"conv2d_backward_data", "n:1 c:2 h:5 w:5 k:3 r:0 s:1", "r 0, s 1: a filter has 1 or more rows and columns"},
+    {"conv2d_backward_filter", "n:1 c:2 h:5 w:5 k:3 r:1 s:0", "r 1, s 0: a filter has 1 or more rows and columns"},
     {"conv2d_bias", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 act:gelu", "allowed are none and relu"},
     {"conv2d", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 groups:0", "groups 0: must divide c and k, 1 or more"},
     {"conv2d_backward_data", "n:1 c:1 h:5 w:5 k:1 r:3 s:3 stride_w:0", "stride_h, stride_w: 1 or more"},
@@ -72,6 +82,7 @@ const Refused kPool[]{
 };
 INSTANTIATE_TEST_SUITE_P(Conv, RefusedProblems, testing::ValuesIn(kConv));
 INSTANTIATE_TEST_SUITE_P(Pool, RefusedProblems, testing::ValuesIn(kPool));
+INSTANTIATE_TEST_SUITE_P(Optimisers, RefusedProblems, testing::ValuesIn(kOptimisers));
 INSTANTIATE_TEST_SUITE_P(Recurrent, RefusedProblems, testing::ValuesIn(kRecurrent));
 INSTANTIATE_TEST_SUITE_P(Gemm, RefusedProblems, testing::ValuesIn(kGemm));
 INSTANTIATE_TEST_SUITE_P(Attention, RefusedProblems, testing::ValuesIn(kAttention));

@@ -11,6 +11,7 @@
 #include "bench/roof.h"
 #include "core/checksum.h"
 #include "core/coverage.h"
+#include "core/csr.h"
 #include "core/error.h"
 #include "core/fill.h"
 #include "core/machine.h"
@@ -296,8 +297,10 @@ class OpCase final : public BenchCase {
   void prepare(uint64_t seed) override {
     seed_ = seed;
     drawn_.resize(problem_.footprint_bytes() > kMaxDrawnTwiceBytes ? 1 : 2);
-    for (size_t i = 0; i < drawn_.size(); ++i)
+    for (size_t i = 0; i < drawn_.size(); ++i) {
       drawn_[i].inputs = draw_inputs(problem_, FillMode::values, seed + i * kNextSeed);
+      require_csr(problem_, drawn_[i].inputs);  // a case given by --case may fill them otherwise
+    }
     // At once: of some ops one slice takes longer than all others together.
     tbb::parallel_for(size_t{0}, drawn_.size(), [&](size_t i) {
       const bool last = i + 1 == drawn_.size();

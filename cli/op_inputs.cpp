@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/csr.h"
 #include "core/error.h"
 #include "core/machine.h"
 
@@ -148,6 +149,7 @@ HostTensors OpInputs::read(const OpOptions& options) {
     reader.read(host.specs()[slot].dtype, host.data(slot));
     require_in_range(host, slot, reader.path());
   }
+  require_csr(problem, host);
   return host;
 }
 

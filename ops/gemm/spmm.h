@@ -5,7 +5,8 @@
 //   Columns need not ascend within a row, and equal ones add up; but there are at most m k entries.
 //   checked = 1: nothing is read outside of a tensor whatever the indices are: an entry whose column is outside [0, k)
 //   adds nothing, and a bound of a row counts as the nearest number in [0, nnz]. `duet op` refuses files with such a
-//   column. checked = 0: the caller knows that columns lie in [0, k), and that row ascends from 0 to nnz.
+//   column. checked = 0: columns lie in [0, k), and row ascends from 0 to nnz, which `duet op` and bench_all look at
+//   first (core/csr.h).
 #pragma once
 #include <algorithm>
 #include <functional>

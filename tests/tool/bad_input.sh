@@ -42,6 +42,10 @@ for arguments in "op $long --describe" "op softmax --describe --attr $long" "op 
 done
 
 # Attributes.
+spmm="op spmm --impl cpu.tuned --seed 1 --threads 1 --check --case"
+refuses 2 'tensor col: element 0 is [0-9]+; with checked:0, 0 .. 7 is allowed' $spmm 'm:4 k:8 n:2 nnz:6 checked:0 col=below:60'
+refuses 2 'tensor row: element 0 is [0-9]+; with checked:0, 0 .. 0 is allowed' $spmm 'm:4 k:8 n:2 nnz:6 checked:0 row=below:90'
+refuses 2 'tensor row: element 4 is 0; with checked:0, 6 .. 6 is allowed' $spmm 'm:4 k:8 n:2 nnz:6 checked:0 row=0'
 refuses 2 "no attribute 'no_such'; known are dtype rows cols" op softmax --describe --attr no_such=1
 refuses 2 "'many' is not a whole number" op softmax --describe --attr rows=many
 refuses 2 "'1.5' is not a whole number" op softmax --describe --attr rows=1.5

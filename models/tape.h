@@ -87,7 +87,8 @@ class Tape {
   bool has_gradients() const { return gradients_.data() != nullptr; }  // after plan(): a forward pass alone has none
   // The parameters in f32, (parameter_count()), before they are rounded to their dtype: the state of mixed precision.
   Var master();
-  Var parameters();  // the whole arena: (parameter_count()); no parameter can be declared after this
+  void renew_master();  // after plan(): the parameters as they are, where there is one
+  Var parameters();     // the whole arena: (parameter_count()); no parameter can be declared after this
   Var gradients();
   int64_t parameter_count();  // elements of the arena, gaps included
   Var state(const std::string& name, Shape shape, double value, DType dtype = DType::f32);
@@ -201,8 +202,11 @@ class Tape {
   const std::vector<std::pair<std::string, Var>>& inputs() const { return named_inputs_; }
   const std::vector<std::pair<std::string, Var>>& outputs() const { return named_outputs_; }
   const std::string& name(Var var) const { return values_[index(var)].name; }
-  Tensor tensor(Var var) const;                           // its memory; after plan()
-  int64_t bytes(Var var) const;                           // of that memory
+  Tensor tensor(Var var) const;  // its memory; after plan()
+  int64_t bytes(Var var) const;  // of that memory
+  // Throws NotServed, with the sizes, where there is too little memory for the tensors. plan() begins with it. Ops that
+  // no op reads are dropped, so nothing can be added afterwards.
+  void require_room();
   int64_t memory_bytes() const { return held_bytes_; }    // all that a step holds: arenas, and what plans keep
   std::vector<std::pair<void*, int64_t>> memory() const;  // the arenas
   std::vector<std::pair<void*, int64_t>> persistent_memory() const;  // those that steps keep: all but temporaries
@@ -254,8 +258,8 @@ class Tape {
   void drop_unread();
   void find_phase_ends();
   void find_lifetimes();
-  int64_t pack_temporaries();  // and the workspaces of those plans that are made; returns the bytes
-  void require_room(int64_t temporary_bytes) const;
+  int64_t pack_temporaries();                   // and the workspaces of those plans that are made; returns the bytes
+  void require_bytes(int64_t temporary) const;  // as require_room()
 
   Context* context_;
   Preferences preferences_;

@@ -84,17 +84,24 @@ int64_t Tape::gradient_bytes() const {
 
 // A step that is refused here becomes a row with its reason. Without the check, the machine could run out of memory
 // while the arenas are allocated.
-void Tape::require_room(int64_t temporary_bytes) const {
+void Tape::require_bytes(int64_t temporary) const {
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_));
   const int64_t gradients = gradient_bytes();
   const double needed = static_cast<double>(flat) + static_cast<double>(gradients) + static_cast<double>(kept_bytes_) +
-                        static_cast<double>(temporary_bytes);
+                        static_cast<double>(temporary);
   const int64_t available = available_bytes(*context_);
   if (!(needed <= static_cast<double>(available)))
     throw NotServed(
         "the step needs {:.0f} bytes ({} parameters, {} gradients, {} inputs and states, {} between ops and for "
         "their workspaces); {} are available on {}",
-        needed, flat, gradients, kept_bytes_, temporary_bytes, available, context_->describe());
+        needed, flat, gradients, kept_bytes_, temporary, available, context_->describe());
+}
+
+void Tape::require_room() {
+  require_planned(false, "require_room");
+  drop_unread();
+  find_lifetimes();
+  require_bytes(pack_temporaries());
 }
 
 namespace {
@@ -120,9 +127,7 @@ Tape::Choices Tape::choices() const {
 void Tape::plan() {
   require_planned(false, "plan");
   const int64_t flat = parameter_elements_ * size_of(stored(parameter_dtype_)), held = context_->held_bytes();
-  drop_unread();
-  find_lifetimes();
-  require_room(pack_temporaries());  // before plans search for algorithms, which takes minutes
+  require_room();  // before plans search for algorithms, which takes minutes
   // A plan keeps nothing of a run, and nodes follow each other: layers of one shape share a plan.
   std::map<std::string, const Node*> planned;  // the first node of each problem
   context_->enter([&] {
@@ -139,7 +144,7 @@ void Tape::plan() {
     }
   });
   const int64_t temporary = pack_temporaries();
-  require_room(temporary);
+  require_bytes(temporary);
   parameters_ = Buffer(*context_, flat);
   if (const int64_t bytes = gradient_bytes(); bytes > 0) gradients_ = Buffer(*context_, bytes);
   kept_ = Buffer(*context_, kept_bytes_);

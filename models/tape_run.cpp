@@ -152,6 +152,16 @@ void Tape::reset() {
   context_->synchronize();
 }
 
+void Tape::renew_master() {
+  if (master_ < 0) return;
+  std::vector<float> values(static_cast<size_t>(parameter_elements_));
+  for (const auto& [name, var] : named_parameters_) {
+    const Value& v = values_[index(var)];
+    std::ranges::copy(download(var), values.begin() + v.offset / size_of(stored(v.dtype)));
+  }
+  upload({master_}, values.data(), DType::f32, parameter_elements_);
+}
+
 bool Tape::finite(Var var) const {
   const Tensor t = tensor(var);
   return digest(*context_, t.data, t.dtype, elements(values_[index(var)])).finite;

@@ -22,7 +22,10 @@ namespace {
 constexpr const char* kVersion = "1";                  // of the checkpoint's metadata
 constexpr const char* kChosenKey = "implementations";  // of the checkpoint's metadata: an object as JSON
 constexpr size_t kPrefetchedBytes = 1 << 20;           // batches from this size on are gathered ahead of the step
-constexpr int kMaxLoaders = 4;                         // threads that gather a batch
+constexpr std::string_view kMaster = "master";         // of mixed precision: the parameters in f32
+// What optimisers keep: a training that begins with a checkpoint's parameters may have another one.
+constexpr std::string_view kOptimiserStates[] = {"lr", "step", "velocity", "m", "v", kMaster, kLossScale, "good_steps"};
+constexpr int kMaxLoaders = 4;  // threads that gather a batch
 
 int64_t whole_number(const Checkpoint& checkpoint, const char* key) {
   const auto found = checkpoint.metadata.find(key);
@@ -105,6 +108,12 @@ SampleForm sample_form(const Model& model, Context& context) {
   model.train(train);
   model.evaluate(evaluate);
   return form_of(model, train, evaluate);
+}
+
+void require_memory_to_train(const Model& model, Context& context) {
+  Tape train(context, Tape::preferences_for(context.device()));
+  model.train(train);
+  train.require_room();
 }
 
 Trainer::Trainer(const Model& model, Context& context, const Tape::Preferences& preferences, uint64_t seed,
@@ -562,6 +571,45 @@ void Trainer::restore(const Checkpoint& c) {
   steps_ = steps;
   updates_ = updates;
   train_.continue_after(static_cast<uint64_t>(steps));
+}
+
+std::vector<std::string> Trainer::begin_with(const Checkpoint& c) {
+  require_made_by(c, model_);
+  const std::vector<Attribute> attributes = model_.attributes();
+  const bool head_only = std::any_of(attributes.begin(), attributes.end(),
+                                     [](const Attribute& a) { return a.name == "head_only" && a.text() == "1"; });
+  const auto has = [](const auto& tensors, const std::string& name) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.first == name; });
+  };
+  std::vector<std::pair<std::string, Var>> tensors;
+  std::vector<std::string> initial;
+  for (const auto& [name, var] : train_.named_parameters()) {
+    const auto found = c.tensors.find(name);
+    const bool fits = found == c.tensors.end() || found->second.shape == train_.shape(var);
+    if (fits || !head_only)
+      tensors.emplace_back(name, var);
+    else
+      initial.push_back(name);
+  }
+  // Of the states, those of the evaluation and of the teacher; the others are the optimiser's. Its f32 parameters are
+  // taken where the same ones were trained: the checkpoint's parameters are rounded.
+  bool has_master = false;
+  for (const auto& [name, var] : train_.states()) {
+    const auto found = c.tensors.find(name);
+    const bool fits = found != c.tensors.end() && found->second.shape == train_.shape(var);
+    const bool master = name == kMaster && fits && initial.empty();
+    has_master |= master;
+    if (has(evaluate_.states(), name) || master || (name.starts_with(kTeacher) && found != c.tensors.end()))
+      tensors.emplace_back(name, var);
+  }
+  for (const auto& [name, entry] : c.tensors)
+    if (!has(train_.named_parameters(), name) && !has(train_.states(), name) &&
+        std::ranges::find(kOptimiserStates, name) == std::end(kOptimiserStates) && !name.starts_with(kTeacher))
+      throw Error("the checkpoint's tensor {} is not one of the model's", name);
+  require_alike(c, train_, tensors);
+  upload_tensors(c, train_, tensors);
+  if (!has_master) train_.renew_master();
+  return initial;
 }
 
 void Trainer::load_teacher(const Checkpoint& c) {

@@ -38,6 +38,8 @@ struct SampleForm {
 };
 // Cheap: it plans nothing and allocates no tensor. Throws Error for a model that takes other inputs.
 SampleForm sample_form(const Model& model, Context& context);
+// As cheap. Throws NotServed, with the sizes, where training needs more memory than there is.
+void require_memory_to_train(const Model& model, Context& context);
 
 // What evaluating a model says of it. Those that are not the custom for its kind are missing. Labels that fill a pair's
 // sequence up behind its end do not count.
@@ -47,7 +49,8 @@ struct Metrics {
   std::optional<double> precision, recall, f1;  // of a binary decision, for the label 1
   std::optional<double> perplexity;             // of sequences: exp(loss)
   std::optional<double> rmse;                   // of ratings: root of the mean square error
-  double score() const { return rmse ? -*rmse : accuracy; }  // larger is better
+  // Larger is better: of ratings and of sequences by their error, of others by accuracy.
+  double score() const { return rmse ? -*rmse : perplexity ? -loss : accuracy; }
 };
 
 struct TrainingOptions {
@@ -102,6 +105,12 @@ class Trainer {
   // Throws Error, naming model, version, layout, seed or tensor, when the checkpoint is not of this model and seed;
   // nothing has changed then.
   void restore(const Checkpoint& checkpoint);
+  // Begins with the parameters and the running statistics of a checkpoint of this model, and with its teacher if both
+  // have one; the optimiser and all counts begin anew. Returns the names of tensors that keep their initial values:
+  // those that head_only trains, where they have another shape in the checkpoint, as for other classes. Throws Error,
+  // naming model, version, layout or tensor, for any other difference, and for a tensor that the model does not have;
+  // nothing has changed then.
+  std::vector<std::string> begin_with(const Checkpoint& checkpoint);
   // Gives the model's frozen teacher the parameters of a checkpoint; checkpoint() has them from then on. Throws as
   // require_teacher and require_alike do; nothing has changed then.
   void load_teacher(const Checkpoint& checkpoint);

@@ -116,6 +116,65 @@ TEST_F(Training, AStepWhoseScaledGradientsOverflowIsLeftOut) {
   }
 }
 
+// Another training of the same network: with its parameters, but with an optimiser and counts of its own.
+TEST_F(Training, BeginsWithTheParametersOfACheckpoint) {
+  const Dataset data = draw_images(32, 1);
+  const auto first = trainer("lenet"), second = trainer("lenet", 4);
+  first->epoch(data);
+  const Checkpoint from = first->checkpoint();
+  EXPECT_TRUE(second->begin_with(from).empty());
+  EXPECT_EQ(second->epochs(), 0);
+  EXPECT_EQ(second->accuracy(data), first->accuracy(data));
+  const Checkpoint got = second->checkpoint();
+  for (const auto& [name, t] : from.tensors)
+    EXPECT_EQ(got.tensors.at(name).bytes == t.bytes, name != "velocity") << name;
+  EXPECT_THAT(error_of([&] { trainer("toy")->begin_with(from); }), HasSubstr("of model 'lenet', not of toy"));
+  Checkpoint larger = from;
+  larger.tensors["conv3.weight"] = from.tensors.at("conv1.weight");
+  EXPECT_THAT(error_of([&] { second->begin_with(larger); }),
+              HasSubstr("tensor conv3.weight is not one of the model's"));
+}
+
+// The f32 parameters of mixed precision: those of the checkpoint, or else what its halves hold.
+TEST_F(Training, MixedPrecisionBeginsWithTheParametersOfACheckpoint) {
+  const Dataset data = draw_images(32, 1);
+  const auto first = mixed_lenet("bf16"), second = mixed_lenet("bf16"), third = mixed_lenet("bf16");
+  first->epoch(data);
+  Checkpoint from = first->checkpoint();
+  second->begin_with(from);
+  EXPECT_EQ(second->checkpoint().tensors.at("master").bytes, from.tensors.at("master").bytes);
+  from.tensors.erase("master");
+  third->begin_with(from);
+  const Checkpoint got = third->checkpoint();
+  const auto& master = got.tensors.at("master");
+  const auto& bias = from.tensors.at("fc3.bias");
+  const auto value = [](const Checkpoint::Entry& e, int64_t i) { return load_as_double(e.bytes.data(), e.dtype, i); };
+  std::vector<double> masters(master.bytes.size() / sizeof(float));
+  for (size_t i = 0; i < masters.size(); ++i) masters[i] = value(master, static_cast<int64_t>(i));
+  std::vector<double> biases(bias.bytes.size() / 2);
+  for (size_t i = 0; i < biases.size(); ++i) biases[i] = value(bias, static_cast<int64_t>(i));
+  EXPECT_NE(std::search(masters.begin(), masters.end(), biases.begin(), biases.end()), masters.end());
+}
+
+// Fine-tuning: all but the last layer is the checkpoint's, and stays so; that has other classes here.
+TEST_F(Training, ATrainedNetworkGetsAnotherHead) {
+  const Model whole = find_model("resnet50").with_words("batch:2 side:32 classes:5 width:1");
+  const Trainer from(whole, cpu_, Tape::preferences_for(Device::cpu), 3);
+  const Checkpoint trained = from.checkpoint();
+  Trainer same(whole.with("head_only", "1"), cpu_, Tape::preferences_for(Device::cpu), 4);
+  EXPECT_TRUE(same.begin_with(trained).empty());
+  EXPECT_EQ(same.checkpoint().tensors.at("fc.weight").bytes, trained.tensors.at("fc.weight").bytes);
+  const Model tuned = whole.with({{"head_only", "1"}, {"classes", "3"}});
+  Trainer other(tuned, cpu_, Tape::preferences_for(Device::cpu), 4);
+  EXPECT_THAT(other.begin_with(trained), testing::ElementsAre("fc.weight", "fc.bias"));
+  EXPECT_EQ(other.checkpoint().tensors.at("conv1.weight").bytes, trained.tensors.at("conv1.weight").bytes);
+  Trainer again(tuned, cpu_, Tape::preferences_for(Device::cpu), 5);
+  EXPECT_TRUE(again.begin_with(other.checkpoint()).empty());
+  EXPECT_EQ(again.checkpoint().tensors.at("fc.weight").bytes, other.checkpoint().tensors.at("fc.weight").bytes);
+  Trainer all(whole.with("classes", "3"), cpu_, Tape::preferences_for(Device::cpu), 4);
+  EXPECT_THAT(error_of([&] { all.begin_with(trained); }), HasSubstr("tensor fc.weight is f32 [5, "));
+}
+
 // The offset of dropout is not stored as a tensor: it follows from the number of steps.
 TEST_F(Training, DropoutContinuesToo) {
   Dataset data{.features = 784, .classes = 10, .x = std::vector<float>(784 * 64, .5f), .token = {}, .label = {}};
@@ -439,6 +498,22 @@ TEST_F(Training, BinaryDecisionsHavePrecisionAndRecall) {
   EXPECT_EQ(toy->evaluate(all_one).precision, 1) << "whatever is claimed is right";
   EXPECT_EQ(toy->evaluate(all_one).recall, toy->evaluate(all_one).accuracy);
   EXPECT_FALSE(m.perplexity);
+}
+
+// The best epoch is the one with the smallest error of ratings, the smallest loss of sequences, else the best accuracy.
+TEST(TrainingMetrics, AScoreGoesByWhatIsTheCustom) {
+  Metrics better, worse;
+  better.accuracy = 0.9;
+  better.loss = 2;
+  worse.accuracy = 0.8;
+  worse.loss = 1;
+  EXPECT_GT(better.score(), worse.score());
+  std::swap(better, worse);
+  for (Metrics* m : {&better, &worse}) m->perplexity = std::exp(m->loss);
+  EXPECT_GT(better.score(), worse.score());
+  better.rmse = 3;
+  worse.rmse = 4;
+  EXPECT_GT(better.score(), worse.score());
 }
 
 TEST_F(Training, StopsWhereItIsToldAndGoesOnFromACheckpoint) {

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -36,8 +38,10 @@ constexpr double kProgress_s = 0.1;  // between two states of the progress line
 constexpr const char *kRateKey = "learning_rate", *kScheduleKey = "schedule", *kWarmUpKey = "warm_up";
 constexpr const char *kAccumulateKey = "accumulate", *kClipKey = "clip", *kAugmentKey = "augment";
 constexpr const char *kClassesKey = "classes", *kTaskKey = "task", *kValidationKey = "validation";
+constexpr const char *kDataKey = "data", *kEpochsKey = "epochs_planned", *kPreferenceKey = "impl_preference";
 
 constexpr double kUsualValidation = 0.1;  // of the training samples
+constexpr int64_t kUsualEpochs = 3;
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -60,21 +64,34 @@ class InterruptGuard {
 };
 
 // Throws Error at a misspelt name, which the tape would ignore.
-void require_known(const Tape::Preferences& preferences) {
+void require_known(const std::string& where, const Tape::Preferences& preferences) {
   for (const std::string& name : preferences) {
     bool known = false;
     for (const auto& [op, known_op] : ops()) known = known || find_implementation(op, name);
     for (const GoldenLine& g : registry_golden()) known = known || g.implementation == name;
-    if (!known) throw Error("--impl-preference '{}': no op has an implementation of this name", name);
+    if (!known) throw Error("{} '{}': no op has an implementation of this name", where, name);
   }
 }
 
-// A checkpoint that is resumed says how its model was made; options change that.
-Model chosen_model(const TrainOptions& options, const Checkpoint* resumed) {
+// Whether two options name one file. An option without a path names none.
+bool same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code missing;
+  return a == b || std::filesystem::equivalent(a, b, missing);
+}
+
+// Whether one of the names, such as cuda.tuned, is of this device: a training may be resumed on the other one.
+bool serves(const Tape::Preferences& preferences, Device device) {
+  const std::string side = std::string(name_of(device)) + ".";
+  return std::ranges::any_of(preferences, [&](const std::string& name) { return name.starts_with(side); });
+}
+
+// A checkpoint that is resumed, or that a training begins with, says how its model was made; options change that.
+Model chosen_model(const TrainOptions& options, const Checkpoint* from) {
   Model model = model_by_name(options.model);
   Attributes all;
-  if (resumed)
-    model = trained_model(*resumed, model);
+  if (from)
+    model = trained_model(*from, model);
   else
     all = training_defaults(model.name()).attributes;
   for (auto& given : parse_attributes(options.attributes)) all.push_back(std::move(given));
@@ -88,10 +105,12 @@ Model chosen_model(const TrainOptions& options, const Checkpoint* resumed) {
 struct TrainingPlan {
   std::optional<double> learning_rate;  // without a value: what the tape or the checkpoint holds
   Schedule::Kind schedule = Schedule::Kind::constant;
-  int64_t warm_up = 0, accumulate = 1;
+  int64_t warm_up = 0, accumulate = 1, epochs = kUsualEpochs;
   double clip = 0, validation = 0;
   bool augment = false;
-  std::string task = {};  // of drawn pairs
+  std::string task = {};               // of drawn pairs
+  std::string data = {};               // a path, which checkpoints name from the root; empty: samples are drawn
+  Tape::Preferences preferences = {};  // empty: the device's
 };
 
 // A number or word of the metadata; nothing where it is missing.
@@ -105,11 +124,19 @@ std::optional<T> stored(const Checkpoint& checkpoint, const char* key) {
   return value;
 }
 
+bool is_positive_f32(double value) {  // not by CLI::Range: NaN passes there
+  const auto rounded = static_cast<float>(value);
+  return rounded > 0 && std::isfinite(rounded);
+}
+
 TrainingPlan plan_of(const TrainOptions& options, const TrainingDefaults& defaults, const Checkpoint* resumed) {
   TrainingPlan plan{.learning_rate = options.learning_rate};
   const Checkpoint none;
   const Checkpoint& from = resumed ? *resumed : none;
   if (!plan.learning_rate) plan.learning_rate = stored<double>(from, kRateKey);
+  if (plan.learning_rate && !is_positive_f32(*plan.learning_rate))
+    throw Error("the checkpoint's metadata {} is {}; a finite number above 0 is allowed (in f32)", kRateKey,
+                *plan.learning_rate);
   if (!plan.learning_rate && !resumed) plan.learning_rate = defaults.learning_rate;
   const std::string own = resumed ? name_of(Schedule::Kind::constant) : name_of(defaults.schedule);
   plan.schedule = parse_schedule(options.schedule.value_or(stored<std::string>(from, kScheduleKey).value_or(own)));
@@ -121,6 +148,18 @@ TrainingPlan plan_of(const TrainOptions& options, const TrainingDefaults& defaul
   plan.augment = options.augment || stored<int64_t>(from, kAugmentKey).value_or(0) != 0;
   plan.task = options.task.value_or(stored<std::string>(from, kTaskKey).value_or("reverse"));
   plan.validation = options.validation.value_or(stored<double>(from, kValidationKey).value_or(kUsualValidation));
+  plan.epochs = options.epochs.value_or(stored<int64_t>(from, kEpochsKey).value_or(kUsualEpochs));
+  if (plan.epochs < 1 || plan.epochs > INT_MAX)
+    throw Error("the checkpoint's metadata {} is {}; 1 to {} is allowed", kEpochsKey, plan.epochs, INT_MAX);
+  plan.data = stored<std::string>(from, kDataKey).value_or("");
+  if (options.data) plan.data = *options.data;
+  plan.preferences = options.preferences;
+  require_known("--impl-preference", plan.preferences);
+  const std::string before = stored<std::string>(from, kPreferenceKey).value_or("");
+  if (plan.preferences.empty() && !options.choose && !before.empty()) {
+    plan.preferences = CLI::detail::split(before, ',');
+    require_known(fmt::format("the checkpoint's metadata {}", kPreferenceKey), plan.preferences);
+  }
   if (!(plan.validation > 0 && plan.validation < 1))  // not by CLI::Range, which includes its ends and lets NaN pass
     throw Error("--validation {}; a fraction above 0 and below 1 is allowed", plan.validation);
   if (plan.accumulate < 1 || plan.warm_up < 0 || !(plan.clip >= 0))
@@ -130,8 +169,10 @@ TrainingPlan plan_of(const TrainOptions& options, const TrainingDefaults& defaul
 }
 
 Split load(const TrainOptions& options, const TrainingPlan& plan, const Model& model, const SampleForm& form) {
+  if (options.task && (!form.pairs || !plan.data.empty()))
+    throw Error("--task {}: only a model of drawn pairs, such as transformer_small, has a task", *options.task);
   Split all = read_or_draw({.model = options.model,
-                            .data = options.data,
+                            .data = plan.data,
                             .task = parse_pair_task(plan.task),
                             .seed = options.seed,
                             .drawn = training_defaults(model.name()).samples},
@@ -152,6 +193,9 @@ void describe(const TrainingPlan& plan, const Dataset& data, bool pairs, Checkpo
   if (plan.augment) metadata[kAugmentKey] = "1";
   if (pairs) metadata[kTaskKey] = plan.task;
   metadata[kValidationKey] = fmt::format("{}", plan.validation);
+  metadata[kEpochsKey] = std::to_string(plan.epochs);
+  if (!plan.data.empty()) metadata[kDataKey] = std::filesystem::absolute(plan.data).string();
+  if (!plan.preferences.empty()) metadata[kPreferenceKey] = fmt::format("{}", fmt::join(plan.preferences, ","));
   if (!data.class_names.empty()) metadata[kClassesKey] = nlohmann::json(data.class_names).dump();
 }
 
@@ -309,17 +353,16 @@ class TrainingLoop {
   int run() {
     const InterruptGuard guard;
     int64_t epochs_without_better = 0;
-    while (trainer_.epochs() < options_.epochs &&
-           (options_.patience == 0 || epochs_without_better < options_.patience)) {
+    while (trainer_.epochs() < plan_.epochs && (options_.patience == 0 || epochs_without_better < options_.patience)) {
       try {
         epochs_without_better = train_epoch() ? 0 : epochs_without_better + 1;
       } catch (const TrainingStopped& stop) {
         return finish_interrupted(stop.what());
       }
-      if (interrupted != 0 && trainer_.epochs() < options_.epochs)
+      if (interrupted != 0 && trainer_.epochs() < plan_.epochs)
         return finish_interrupted(fmt::format("stopped after epoch {}", trainer_.epochs()));
     }
-    if (trainer_.epochs() < options_.epochs) fmt::print("no better for {} epoch(s): stopped\n", epochs_without_better);
+    if (trainer_.epochs() < plan_.epochs) fmt::print("no better for {} epoch(s): stopped\n", epochs_without_better);
     trainer_.restore(best_checkpoint_);
     if (!options_.checkpoint.empty() && !written_) {
       write_checkpoint(options_.checkpoint, best_checkpoint_);
@@ -338,13 +381,19 @@ class TrainingLoop {
     return made;
   }
 
+  // A file that was there before holds another training, or the epochs that this one began with: where no epoch was
+  // better since, it stays as it is.
   int finish_interrupted(const std::string& where) {
-    if (!options_.checkpoint.empty() && !written_) write_checkpoint(options_.checkpoint, best_checkpoint_);
-    trainer_.restore(best_checkpoint_);
-    fmt::print(stderr, "duet train: interrupted: {}{}\n", where,
-               options_.checkpoint.empty()
-                   ? ""
-                   : fmt::format("; {} holds epoch {}, --resume goes on", options_.checkpoint, trainer_.epochs()));
+    std::string file;
+    if (!options_.checkpoint.empty() && !written_ && std::filesystem::exists(options_.checkpoint)) {
+      file = fmt::format("; no epoch was better, {} is left as it was{}", options_.checkpoint,
+                         same_file(options_.checkpoint, options_.resume) ? ", --resume goes on" : "");
+    } else if (!options_.checkpoint.empty()) {
+      if (!written_) write_checkpoint(options_.checkpoint, best_checkpoint_);
+      trainer_.restore(best_checkpoint_);
+      file = fmt::format("; {} holds epoch {}, --resume goes on", options_.checkpoint, trainer_.epochs());
+    }
+    fmt::print(stderr, "duet train: interrupted: {}{}\n", where, file);
     return kInterrupted;
   }
 
@@ -408,6 +457,15 @@ class TrainingLoop {
   bool written_ = false;  // whether the file of this training holds best_checkpoint_
 };
 
+// A checkpoint's metadata are JSON.
+void require_utf8(const std::string& data) {
+  try {
+    static_cast<void>(nlohmann::json(data).dump());
+  } catch (const nlohmann::json::exception&) {
+    throw Error("--data {}: a path in UTF-8 is allowed, because --checkpoint names it", data);
+  }
+}
+
 // Puts an option and its file in front of an error of `work`.
 void with_option_in_errors(const char* option, const std::string& path, const std::function<void()>& work) {
   try {
@@ -417,15 +475,18 @@ void with_option_in_errors(const char* option, const std::string& path, const st
   }
 }
 
-int train_model(const TrainOptions& options, const Model& model, const Checkpoint* resumed, const Checkpoint* teacher,
-                Context& context) {
-  require_known(options.preferences);
+int train_model(const TrainOptions& options, const Model& model, const Checkpoint* resumed, const Checkpoint* init,
+                const Checkpoint* teacher, Context& context) {
   if (!options.checkpoint.empty())
     AtomicFile(options.checkpoint);  // throws now, not after an epoch, where the folder cannot be written
-  const Tape::Preferences preferences =
-      options.preferences.empty() ? Tape::preferences_for(context.device()) : options.preferences;
-  TrainingPlan plan = plan_of(options, training_defaults(model.name()), resumed);
+  TrainingPlan plan;
+  const auto make_plan = [&] { plan = plan_of(options, training_defaults(model.name()), resumed); };
+  resumed ? with_option_in_errors("--resume", options.resume, make_plan) : make_plan();
+  if (!options.checkpoint.empty() && !plan.data.empty()) require_utf8(std::filesystem::absolute(plan.data).string());
+  const bool given = !options.preferences.empty() || serves(plan.preferences, context.device());
+  const Tape::Preferences preferences = given ? plan.preferences : Tape::preferences_for(context.device());
   const SampleForm form = sample_form(model, context);
+  require_memory_to_train(model, context);
   const Split data = load(options, plan, model, form);  // before the trainer, which takes long to plan
   Log log(options.log);
   TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip};
@@ -437,12 +498,19 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   if (plan.augment) how.augmentation = Augmentation{.flip = form.channels == kColours};  // a digit has a left and right
   Trainer trainer(model, context, preferences, options.seed, how);
   if (resumed) with_option_in_errors("--resume", options.resume, [&] { trainer.restore(*resumed); });
+  if (init)
+    with_option_in_errors("--init", options.init, [&] {
+      if (const std::vector<std::string> initial = trainer.begin_with(*init); !initial.empty())
+        fmt::print("{} begin with initial values: those of {} have another shape\n", fmt::join(initial, ", "),
+                   options.init);
+    });
   if (teacher) with_option_in_errors("--teacher", options.teacher, [&] { trainer.load_teacher(*teacher); });
-  if (trainer.epochs() >= options.epochs)
-    throw Error("--epochs {}: the checkpoint has {} already", options.epochs, trainer.epochs());
+  if (trainer.epochs() >= plan.epochs)
+    throw Error("--epochs {}: the checkpoint has {} already{}", plan.epochs, trainer.epochs(),
+                options.epochs ? "" : ", as planned; a larger number goes on");
   if (plan.learning_rate) trainer.learning_rate(*plan.learning_rate);
   if (plan.schedule != Schedule::Kind::constant || plan.warm_up > 0) {
-    const int64_t updates = options.epochs * trainer.updates_of_epoch(data.training.size());
+    const int64_t updates = plan.epochs * trainer.updates_of_epoch(data.training.size());
     if (!options.warm_up && !resumed && plan.warm_up >= updates) plan.warm_up = updates / 10;  // a model's default
     if (plan.warm_up >= updates)
       throw Error("--warm-up {}: the training has {} updates; fewer are allowed", plan.warm_up, updates);
@@ -457,25 +525,36 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   return TrainingLoop(options, plan, trainer, data, log).run();
 }
 
-void require_positive(const char* option, const std::optional<double>& value) {  // not by CLI::Range: NaN passes there
-  if (value && !(*value > 0 && std::isfinite(*value)))
-    throw Error("{} {}; a finite number above 0 is allowed", option, *value);
+void require_positive(const char* option, const std::optional<double>& value) {
+  if (value && !is_positive_f32(*value))
+    throw Error("{} {}; a finite number above 0 is allowed (in f32)", option, *value);
 }
 
 }  // namespace
 
 int run_train(const TrainOptions& options) {
-  if (!options.log.empty() && options.log == options.checkpoint)
+  if (same_file(options.log, options.checkpoint))
     throw Error("--log and --checkpoint name one file, '{}': a file of its own for each", options.log);
-  if (!options.teacher.empty() && options.teacher == options.checkpoint)
+  if (same_file(options.teacher, options.checkpoint))
     throw Error("--teacher and --checkpoint name one file, '{}': a file of its own for each", options.teacher);
   if (!options.preferences.empty() && options.choose == name_of(Choice::measured))
     throw Error("--impl-preference goes with --choose order: measured takes the fastest of all");
-  std::optional<Checkpoint> resumed;
-  if (!options.resume.empty())
-    with_option_in_errors("--resume", options.resume, [&] { resumed = read_checkpoint(options.resume); });
+  if (!options.init.empty() && !options.resume.empty())
+    throw Error("--init begins a training, --resume goes on with one: either is allowed");
+  if (same_file(options.init, options.checkpoint))
+    throw Error("--init and --checkpoint name one file, '{}': a file of its own for each", options.init);
+  std::optional<Checkpoint> resumed, init;
+  const auto read = [&](const char* option, const std::string& path, std::optional<Checkpoint>& checkpoint) {
+    if (path.empty()) return;
+    with_option_in_errors(option, path, [&] {
+      checkpoint = read_checkpoint(path);
+      require_made_by(*checkpoint, model_by_name(options.model), false);
+    });
+  };
+  read("--resume", options.resume, resumed);
+  read("--init", options.init, init);
   const Checkpoint* from = resumed ? &*resumed : nullptr;
-  const Model model = chosen_model(options, from);
+  const Model model = chosen_model(options, init ? &*init : from);
   std::optional<Checkpoint> teacher;
   if (!options.teacher.empty())
     with_option_in_errors("--teacher", options.teacher, [&] {
@@ -488,7 +567,8 @@ int run_train(const TrainOptions& options) {
   std::string reason;
   const std::unique_ptr<Context> context = open_device(options.device, options.threads, reason);
   try {
-    if (context) return train_model(options, model, from, teacher ? &*teacher : nullptr, *context);
+    if (context)
+      return train_model(options, model, from, init ? &*init : nullptr, teacher ? &*teacher : nullptr, *context);
   } catch (const NotServed& e) {
     reason = e.what();
   }
@@ -514,30 +594,40 @@ void add_train(CLI::App& app) {
   train->add_option(
       "--data", options->data,
       "folder with MNIST's IDX files, CIFAR-10's binary files or a folder of images for each class, or a text file "
-      "(.bin: tokens of 16 bits), or MovieLens' ratings, depending on the model; without it samples are drawn");
+      "(.bin: tokens of 16 bits), or MovieLens' ratings, depending on the model; by default that of the checkpoint, "
+      "else, and where it is empty, samples are drawn");
   train
       ->add_option("--task", options->task,
                    "what drawn pairs of sequences are to teach: reverse, add numbers, or grammar, the word order of "
                    "another language; by default that of the checkpoint, else reverse")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPairTasks), std::end(kPairTasks))));
-  train->add_option("--epochs", options->epochs, "passes over the data, including those of a resumed checkpoint")
-      ->transform(whole_number(1, INT_MAX))
-      ->capture_default_str();
+  train
+      ->add_option("--epochs", options->epochs,
+                   "passes over the data, including those of a resumed checkpoint; by default as many as were planned "
+                   "for the checkpoint, else 3")
+      ->transform(whole_number(1, INT_MAX));
   train->add_option("--validation", options->validation,
                     "fraction of the training samples held out to validate each epoch; by default that of the "
                     "checkpoint, else 0.1");
   train
       ->add_option("--patience", options->patience,
-                   "stop after so many epochs without a better validation accuracy; 0: never")
+                   "stop after so many epochs that are no better in validation: by RMSE for ratings, loss for "
+                   "sequences, accuracy else; 0: never")
       ->transform(whole_number(0))
       ->capture_default_str();
   train->add_option(
       "--checkpoint", options->checkpoint,
       "file (safetensors) for the parameters and the optimiser's state, written after each better epoch, or at the end "
       "if no epoch was better");
-  train->add_option("--resume", options->resume,
-                    "checkpoint to continue from, of the same model and seed; it goes on as it was trained, but for "
-                    "what options change");
+  train->add_option(
+      "--resume", options->resume,
+      "checkpoint to continue from, of the same model and seed; with its data, schedule and number of epochs it "
+      "goes on as it was trained, but for what options change");
+  train->add_option(
+      "--init", options->init,
+      "checkpoint of the same model whose parameters and running statistics the training begins with, and whose "
+      "attributes the model has, but for what options change; the optimiser begins anew. resnet50 with "
+      "--attr head_only=1 trains its last layer alone, which may have other classes");
   train->add_option(
       "--teacher", options->teacher,
       "checkpoint of the teacher of cifar_cnn with --attr compress=distilled: of a cifar_cnn of twice the "
@@ -579,7 +669,9 @@ void add_train(CLI::App& app) {
                    "how an op's implementation is chosen: by the order of preference, or the fastest of all, "
                    "measured, which a checkpoint keeps; by default as in the checkpoint, else order")
       ->check(CLI::IsMember({"order", "measured"}));
-  train->footer("After SIGINT the program ends with status 130; the checkpoint holds the best complete epoch.");
+  train->footer(
+      "After SIGINT the program ends with status 130; the checkpoint holds the best complete epoch. "
+      "A file that was there stays as it was until an epoch is better.");
   train->callback([options] {
     if (const int status = run_train(*options)) throw CLI::RuntimeError(status);
   });

@@ -15,15 +15,17 @@ namespace duet {
 struct TrainOptions {
   std::string model;
   // A folder with MNIST's, CIFAR-10's or other images, or a text, whichever the model takes. Empty: samples are drawn.
-  std::string data;
+  // Without a value the checkpoint's, else drawn ones.
+  std::optional<std::string> data;
   std::optional<std::string> task;  // of drawn pairs; without a value the checkpoint's, else reverse
-  int64_t epochs = 3;
+  std::optional<int64_t> epochs;    // without a value the checkpoint's, else 3
   // Fraction of the training samples that is held out to validate each epoch; without a value the checkpoint's, else a
   // tenth.
   std::optional<double> validation;
-  int64_t patience = 0;    // training stops after so many epochs without a better validation accuracy; 0: never
+  int64_t patience = 0;    // training stops after so many epochs that are no better in validation; 0: never
   std::string checkpoint;  // file written after each better epoch; empty: none
   std::string resume;      // checkpoint to continue from
+  std::string init;        // checkpoint whose parameters the training begins with
   std::string teacher;     // checkpoint with the frozen teacher of a model that has one; empty: its initial values
   std::string log;         // file for a line of each epoch, .csv or .jsonl; empty: none
   std::vector<std::string> attributes;  // of the model, name=value

@@ -101,8 +101,8 @@ grep -q 'standard output cannot be written' stderr || fail "a full disk: $(cat s
 # Attributes are checked together, in any order. They change the small gpt2 that is trained by default: windows of 64
 # tokens. Where there are no data, nothing is planned first.
 refuses 2 'mixed: master parameters go with bf16 or f16, not f32' train lenet --threads 1 --attr mixed=1
-refuses 2 '4218 samples are fewer than the batch of 99999' train gpt2 --threads 1 --attr layers=2 --batch 99999
-refuses 2 '8437 samples are fewer than the batch of 99999' train gpt2 --threads 1 --attr tokens=32 --batch 99999
+refuses 2 '4218 samples are fewer than the batch of 4219' train gpt2 --threads 1 --attr layers=2 --attr width=16 --attr heads=2 --batch 4219
+refuses 2 '8437 samples are fewer than the batch of 8438' train gpt2 --threads 1 --attr tokens=32 --attr width=16 --attr heads=2 --batch 8438
 timeout 10 "$duet" train resnet50 --threads 1 --data cifar > stdout 2> stderr
 [ $? = 2 ] || fail "resnet50 was planned before its data were looked for: $(cat stderr)"
 grep -q 'data cifar: not a folder with a folder of images for each class' stderr || fail "resnet50: $(cat stderr)"
@@ -170,14 +170,74 @@ sed 's/:..cpu\.[a-z]/:\\"cpu.X/g' chosen.safetensors > edited.safetensors
 does 'test accuracy' train toy $small --epochs 2 --resume edited.safetensors
 
 # SIGINT: the program ends after its step with 130, and the checkpoint holds the best epoch that is complete.
+rm -f running
 "$duet" train toy $small --epochs 100000 --checkpoint stopped.safetensors > running 2> stderr &
 pid=$!
-for _ in $(seq 600); do grep -q '^epoch  2 ' running && break; sleep 0.05; done
+for _ in $(seq 600); do grep -qs '^epoch  2 ' running && break; sleep 0.05; done
 kill -INT $pid
 wait $pid
 [ $? = 130 ] || fail "SIGINT: status $?: $(cat stderr)"
 grep -qE 'interrupted: stopped (in|after) epoch .*; stopped.safetensors holds epoch [0-9]+, --resume goes on' stderr || fail "SIGINT: $(cat stderr)"
 does 'test accuracy' train toy $small --epochs 100000 --patience 1 --lr 1e-12 --resume stopped.safetensors
+
+# A file that holds another training is not replaced by one that was no better yet.
+echo another > other.safetensors
+rm -f running
+"$duet" train toy $small --epochs 100000 --lr 1e-12 --checkpoint other.safetensors > running 2> stderr &
+pid=$!
+for _ in $(seq 600); do grep -qs '^epoch  2 ' running && break; sleep 0.05; done
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || fail "SIGINT: status $?: $(cat stderr)"
+grep -q 'no epoch was better, other.safetensors is left as it was' stderr || fail "SIGINT: $(cat stderr)"
+[ "$(cat other.safetensors)" = another ] || fail "a checkpoint of another training is lost"
+
+# A signal at any moment after the first checkpoint, maybe while the next one is written: the file is whole.
+for signal in INT KILL INT KILL INT KILL; do
+  rm -f at_once.safetensors running
+  "$duet" train toy $small --epochs 100000 --checkpoint at_once.safetensors > running 2> stderr &
+  pid=$!
+  for _ in $(seq 600); do [ -e at_once.safetensors ] && break; sleep 0.01; done
+  sleep 0.0$RANDOM
+  kill -$signal $pid
+  wait $pid 2> /dev/null
+  does '^sample 0 of drawn points' predict toy at_once.safetensors --index 0 --threads 1
+done
+
+# A resumed training goes on with its data, its schedule and as many epochs as were planned, to the bit.
+python3 -c 'print("the cat sat on the mat, and the dog did not. " * 6000)' > tale.txt
+tale="--attr layers=1 --attr width=16 --attr heads=2 --attr tokens=16 --threads 1 --batch 64 --lr 0.01"
+tale="$tale --data tale.txt --epochs 3 --schedule cosine --warm-up 9 --accumulate 2 --clip 1 --impl-preference cpu.openblas,cpu.tuned"
+"$duet" train gpt2 $tale --checkpoint tale3.safetensors > stdout || fail "three epochs of a text"
+rm -f running
+"$duet" train gpt2 $tale --checkpoint tale.safetensors > running 2> stderr &
+pid=$!
+for _ in $(seq 600); do grep -qs '^epoch  1 ' running && break; sleep 0.02; done
+kill -INT $pid
+wait $pid
+[ $? = 130 ] || fail "SIGINT in a text: status $?: $(cat stderr)"
+cmp -s tale3.safetensors tale.safetensors && fail "the training of a text was not interrupted"
+does 'gpt2 .*/tale.txt: 13669 samples' train gpt2 --threads 1 --resume tale.safetensors --checkpoint tale.safetensors
+cmp -s tale3.safetensors tale.safetensors || fail "a resumed training of a text gives other parameters"
+refuses 2 'epochs 3: the checkpoint has 3 already, as planned; a larger number goes on' train gpt2 --threads 1 --resume tale.safetensors
+does 'drawn text' train gpt2 --threads 1 --epochs 4 --data '' --resume tale.safetensors
+sed 's/"epochs_planned":"3"/"epochs_planned":"0"/' tale.safetensors > edited.safetensors
+refuses 2 'resume edited.safetensors: .*epochs_planned is 0; 1 to' train gpt2 --threads 1 --resume edited.safetensors
+sed 's/"impl_preference":"cpu.openblas/"impl_preference":"cpu.openb.../' tale.safetensors > edited.safetensors
+refuses 2 "resume edited.safetensors: .*impl_preference 'cpu.openb...': no op has" train gpt2 --threads 1 --resume edited.safetensors
+sed 's/"learning_rate":"0.01"/"learning_rate":"-.01"/' tale.safetensors > edited.safetensors
+refuses 2 'resume edited.safetensors: .*learning_rate is -0.01; a finite number above 0' train gpt2 --threads 1 --resume edited.safetensors
+
+# A training that begins with the parameters of another one.
+does '^epoch  1 ' train toy --threads 1 --epochs 1 --init toy.safetensors --checkpoint tuned.safetensors
+grep -q 'batch:50' stdout || fail "--init takes no attributes: $(head -1 stdout)"
+refuses 2 'either is allowed' train toy --init toy.safetensors --resume toy.safetensors
+refuses 2 'init and --checkpoint name one file' train toy --init toy.safetensors --checkpoint ./toy.safetensors
+refuses 2 "init toy.safetensors: the checkpoint is of model 'toy', not of lenet" train lenet --data tiny --batch 20 --threads 1 --init toy.safetensors
+refuses 2 'task add: only a model of drawn pairs' train toy $small --task add
+refuses 2 'lr 1e.39; a finite number above 0' train toy $small --lr 1e39
+refuses 2 'lr 1e-50; a finite number above 0' train toy $small --lr 1e-50
+refuses 77 'the step needs [0-9]+ bytes' train lstm_scorer --threads 1 --attr T=65536 --attr features=65536 --batch 100000
 
 # Serving what was trained.
 does '^sample 3 of drawn points: class [01], [0-9.]+ %; its label is [01]$' predict toy toy.safetensors --index 3 --threads 1

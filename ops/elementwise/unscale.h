@@ -46,6 +46,9 @@ struct Unscale {
         {"one NaN, the last", "n:100003 g=last:nan"},
         {"edge values: nothing has overflowed", "n:1031 g=edges"},
         {"edge values, infinities and NaN", "n:1031 g=edges+inf+nan"},
+        {"a scale of 0", "n:1031 scale=0"},
+        {"an infinite scale", "n:1031 scale=inf"},
+        {"a scale that is no number", "n:1031 scale=nan"},
     };
     return elementwise_cases(scale, odd);
   }

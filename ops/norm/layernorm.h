@@ -70,6 +70,8 @@ struct LayerNorm {
         {"prime, longer than a block", "rows:5 cols:1031"},
         {"a block for each row", "rows:2 cols:3072"},
         {"long rows", "rows:2 cols:12289"},
+        {"equal elements", "rows:3 cols:768 x=3"},
+        {"far from 0 and close together", "rows:3 cols:768 x=9999..10001"},
     };
     const Cases standard{
         {"GPT-2 124M, 8192 tokens", "rows:8192 cols:768"},

@@ -3,7 +3,8 @@
 // a mean and without beta, as Llama and models like it have it.
 //   x, y, dy, dx: (rows, cols), row-major, dense; gamma, dgamma: (cols); rstd: (rows) in f32. y may be x; dx may be x
 //   or dy. Gradients are overwritten. A row of no columns has mean square 0.
-// Sums are formed as ops/summation.h says.
+// Sums are formed as ops/summation.h says, in f32 or better: where squares add up to more than f32 holds, elements from
+// about 1e18 on, rstd may be 0.
 #pragma once
 #include "core/problem.h"
 #include "ops/bounded_sum.h"
@@ -63,6 +64,8 @@ struct RmsNorm {
         {"prime, longer than a block", "rows:5 cols:1031"},
         {"a block for each row", "rows:2 cols:4096"},
         {"long rows", "rows:2 cols:12289"},
+        {"equal elements", "rows:3 cols:768 x=3"},
+        {"far from 0 and close together", "rows:3 cols:768 x=9999..10001"},
     };
     const Cases standard{
         {"Llama 2 7B, 256 tokens", "rows:256 cols:4096"},

@@ -29,6 +29,8 @@ const Refused kAttention[]{
     {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 scale:1e-40", "1e-30 to 1e30"},
     {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 scale:-1e31", "1e-30 to 1e30"},
     {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 window:2", "window 2: only with causal:1"},
+    {"attention", "B:1 H:6 Tq:3 Tk:3 D:4 Hkv:4", "0 or a divisor of H"},
+    {"attention_backward", "B:1 H:6 Tq:3 Tk:3 D:4 Hkv:-2", "0 or a divisor of H"},
     {"attention", "B:1 H:2 Tq:3 Tk:3 D:4 causal:1 window:-1", "window -1: 0 for no limit"},
     {"attention", "B:1 H:2 Tq:4 Tk:3 D:4 causal:1 window:2", "Tq 4 above Tk 3"},
     {"attention_backward", "B:1 H:2 Tq:3 Tk:3 D:4 causal:1 window:2 padded:1", "window with padded"},
@@ -41,6 +43,11 @@ const Refused kGemm[]{
     {"gemm", "m:1 n:1 k:1 dtype:i8 math:tf32", "math tf32: only with dtype f32"},
     {"gemm", "m:1 n:1 k:131072 dtype:i8", "k 131072: at most 131071"},
     {"gemm_acc", "m:1 n:1 k:1 dtype:i8", "dtype i8"},
+    {"spmm", "m:2147483648 k:1 n:1 nnz:0", "m, k and nnz: below 2^31"},
+    {"mf_step", "users:3 items:2147483648 f:2 n:5", "users, items and n: below 2^31"},
+};
+const Refused kElementwise[]{
+    {"prune", "n:8 scheme:magnitude sparsity:-0.5", "sparsity must lie in 0 to 1, is -0.5"},
 };
 const Refused kOptimisers[]{
     {"adam", "n:7 beta1:1", "beta1 1: 0 or more and below 1"},
@@ -82,6 +89,7 @@ const Refused kPool[]{
 };
 INSTANTIATE_TEST_SUITE_P(Conv, RefusedProblems, testing::ValuesIn(kConv));
 INSTANTIATE_TEST_SUITE_P(Pool, RefusedProblems, testing::ValuesIn(kPool));
+INSTANTIATE_TEST_SUITE_P(Elementwise, RefusedProblems, testing::ValuesIn(kElementwise));
 INSTANTIATE_TEST_SUITE_P(Optimisers, RefusedProblems, testing::ValuesIn(kOptimisers));
 INSTANTIATE_TEST_SUITE_P(Recurrent, RefusedProblems, testing::ValuesIn(kRecurrent));
 INSTANTIATE_TEST_SUITE_P(Gemm, RefusedProblems, testing::ValuesIn(kGemm));

@@ -55,6 +55,15 @@ std::vector<Labelled> list_of(const fs::path& folder, std::vector<std::string>& 
   return list;
 }
 
+// All pixels are held as f32. Refused before the first is read, not by a kill when memory is used up.
+void require_memory(const std::string& folder, size_t images, int64_t side) {
+  const double needed = static_cast<double>(images) * 3 * static_cast<double>(side * side) * sizeof(float);
+  const auto available = static_cast<double>(allocatable_bytes(read_machine_state()));
+  if (needed > available)
+    throw Error("data folder '{}': {} images of {} x {} pixels take {:.3g} GB, and {:.3g} GB of memory are available",
+                folder, images, side, side, needed * 1e-9, available * 1e-9);
+}
+
 Dataset read(const std::vector<Labelled>& list, const std::vector<std::string>& classes, int64_t side) {
   Dataset data{
       .features = 3 * side * side, .classes = static_cast<int>(classes.size()), .x = {}, .token = {}, .label = {}};
@@ -95,6 +104,7 @@ ImageFolder read_image_folder(const std::string& folder, int64_t side) {
     if (tested.empty()) throw Error("data folder '{}' has {} images; 10 or more are needed", folder, training.size());
     training = std::move(kept);
   }
+  require_memory(folder, training.size() + tested.size(), side);
   return {read(training, classes, side), read(tested, classes, side)};
 }
 

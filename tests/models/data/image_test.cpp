@@ -146,6 +146,8 @@ TEST_F(Images, AFolderHasAFolderForEachClass) {
   EXPECT_EQ(read_image_folder(folder_ + "/halves", 3).test.size(), 2);
   file("halves/val/c/1.ppm", light);
   EXPECT_THAT(error_of([&] { read_image_folder(folder_ + "/halves", 3); }), HasSubstr("other classes"));
+  EXPECT_THAT(error_of([&] { read_image_folder(folder_ + "/set", 1 << 24); }),
+              HasSubstr("14 images of 16777216 x 16777216 pixels take 4.73e+07 GB, and "));
   fs::create_directories(folder_ + "/set/empty");
   EXPECT_THAT(error_of([&] { read_image_folder(folder_ + "/set", 2); }), HasSubstr("has no image"));
   fs::remove(folder_ + "/set/empty");

@@ -483,6 +483,24 @@ TEST(MixedPrecision, EveryModelIsRightOpByOp) {
   }
 }
 
+// The compressed forms of the CIFAR network: distilled from a teacher, with weights of 8 bits, and pruned.
+TEST(MixedPrecision, CompressedFormsAreRightOpByOp) {
+  CpuContext cpu(1);
+  for (const char* compress : {"distilled", "quantised", "pruned"})
+    for (const char* dtype : {"bf16", "f16"}) {
+      SCOPED_TRACE(std::string(compress) + " " + dtype);
+      Step step(mixed_model("cifar_cnn", dtype, {{"batch", "2"}, {"compress", compress}}), cpu,
+                Tape::preferences_for(Device::cpu));
+      ASSERT_TRUE(step.supported()) << step.reason();
+      cpu.enter([&] {
+        step.run();
+        step.run();
+      });
+      const Check check = step.replay();
+      EXPECT_TRUE(check.passed()) << check.failure;
+    }
+}
+
 // The layout of 16 bits on a GPU: channels last, the first convolution padded to 8 channels.
 TEST(MixedPrecision, ChannelsLastIsRightOpByOpOnTheGpu) {
   std::string reason;

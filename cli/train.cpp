@@ -2,7 +2,6 @@
 #include "cli/train.h"
 
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "cli/exit_status.h"
+#include "cli/training_log.h"
 #include "cli/training_setup.h"
 #include "core/atomic_file.h"
 #include "core/command_line.h"
@@ -31,8 +30,6 @@
 namespace duet {
 namespace {
 using Clock = std::chrono::steady_clock;
-
-constexpr double kProgress_s = 0.1;  // between two states of the progress line
 
 // Keys of a checkpoint's metadata: how it was trained, so that --resume goes on alike.
 constexpr const char *kRateKey = "learning_rate", *kScheduleKey = "schedule", *kWarmUpKey = "warm_up";
@@ -199,148 +196,13 @@ void describe(const TrainingPlan& plan, const Dataset& data, bool pairs, Checkpo
   if (!data.class_names.empty()) metadata[kClassesKey] = nlohmann::json(data.class_names).dump();
 }
 
-// --- what people and programs read -----------------------------------------------------------------------------------
-
-struct EpochRecord {
-  int64_t epoch = 0, updates = 0;
-  double loss = 0;
-  Metrics validation;
-  double learning_rate = 0, seconds = 0, per_s = 0;
-};
-
-std::vector<std::pair<std::string, double>> fields_of(const EpochRecord& r) {
-  std::vector<std::pair<std::string, double>> all{{"epoch", static_cast<double>(r.epoch)},
-                                                  {"updates", static_cast<double>(r.updates)},
-                                                  {"loss", r.loss},
-                                                  {"validation_loss", r.validation.loss}};
-  const auto add = [&](const char* name, const std::optional<double>& value) {
-    if (value) all.emplace_back(name, *value);
-  };
-  if (!r.validation.rmse) all.emplace_back("validation_accuracy", r.validation.accuracy);
-  add("validation_rmse", r.validation.rmse);
-  add("validation_precision", r.validation.precision);
-  add("validation_recall", r.validation.recall);
-  add("validation_f1", r.validation.f1);
-  add("validation_perplexity", r.validation.perplexity);
-  for (const auto& [name, value] :
-       {std::pair("learning_rate", r.learning_rate), {"seconds", r.seconds}, {"samples_per_s", r.per_s}})
-    all.emplace_back(name, value);
-  return all;
-}
-
-// A line of each epoch, at once on the disk. A resumed training goes on behind the epoch of its checkpoint: lines of
-// later ones, which are trained again, are dropped.
-class Log {
- public:
-  explicit Log(const std::string& path) : path_(path), csv_(path.ends_with(".csv")) {
-    if (path.empty()) return;
-    if (!csv_ && !path.ends_with(".jsonl") && !path.ends_with(".json"))
-      throw Error("--log {}: a name that ends in .csv, .json or .jsonl is allowed", path);
-    try {
-      AtomicFile probe(path);
-    } catch (const Error&) {
-      throw Error("--log {}: cannot be written", path);
-    }
-  }
-  // Until the training begins, after the epochs of its checkpoint, it may be refused: then the file stays as it is.
-  void begin(std::optional<int64_t> resumed) {
-    if (path_.empty()) return;
-    if (resumed) drop_after(*resumed);
-    file_.reset(std::fopen(path_.c_str(), resumed ? "ae" : "we"));
-    if (!file_) throw Error("--log {}: cannot be written", path_);
-    begun_ = std::ftell(file_.get()) > 0;
-  }
-  void add(const EpochRecord& record) {
-    if (!file_) return;
-    std::string head, line;
-    nlohmann::ordered_json json;
-    for (const auto& [name, value] : fields_of(record)) {
-      head += (head.empty() ? "" : ",") + name;
-      line += fmt::format("{}{:.9g}", line.empty() ? "" : ",", value);
-      const bool whole = name == "epoch" || name == "updates";
-      whole ? json[name] = static_cast<int64_t>(value) : json[name] = value;
-    }
-    const std::string text = csv_ ? (begun_ ? "" : head + "\n") + line + "\n" : json.dump() + "\n";
-    begun_ = true;
-    if (std::fputs(text.c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0)
-      throw Error("--log {}: cannot be written", path_);
-  }
-
- private:
-  // The epoch of a line; nothing where it has none.
-  std::optional<int64_t> epoch_of(const std::string& line) const {
-    if (!csv_) {
-      const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (!json.is_object() || !json.contains("epoch") || !json["epoch"].is_number_integer()) return std::nullopt;
-      return json["epoch"].get<int64_t>();
-    }
-    int64_t epoch = 0;
-    if (!CLI::detail::lexical_cast(line.substr(0, line.find(',')), epoch)) return std::nullopt;
-    return epoch;
-  }
-  void drop_after(int64_t last) const {
-    std::ifstream file(path_);
-    std::string kept, line;
-    bool dropped = false;
-    while (std::getline(file, line)) {
-      const bool drop = epoch_of(line).value_or(0) > last;
-      dropped |= drop;
-      if (!drop) kept += line + "\n";
-    }
-    if (!dropped) return;
-    AtomicFile cut(path_);
-    cut.write(kept.data(), kept.size());
-    cut.commit();
-  }
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::string path_;
-  bool csv_, begun_ = false;
-  std::unique_ptr<std::FILE, Close> file_;
-};
-
-// "epoch 2  37 %  loss 0.123  12345 samples/s" on a terminal, overwritten in place and cleared at the end.
-class ProgressLine {
- public:
-  ProgressLine(int64_t epoch, double each, const char* unit) : epoch_(epoch), each_(each), unit_(unit) {}
-  ~ProgressLine() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void show(const Progress& p) {
-    if (!terminal_ || std::chrono::duration<double>(Clock::now() - last_).count() < kProgress_s) return;
-    last_ = Clock::now();
-    const double spent_s = std::max(std::chrono::duration<double>(last_ - start_).count(), 1e-9);
-    fmt::print(stderr, "\r\x1b[Kepoch {}  {} %  loss {:.4f}  {:.0f} {}/s", epoch_, 100 * p.batch / p.batches, p.loss,
-               static_cast<double>(p.batch) * each_ / spent_s, unit_);
-    std::fflush(stderr);
-    shown_ = true;
-  }
-
- private:
-  int64_t epoch_;
-  double each_;
-  const char* unit_;
-  bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
-  Clock::time_point start_ = Clock::now(), last_ = start_;
-};
-
-std::string text_of(const Metrics& m) {
-  if (m.rmse) return fmt::format("RMSE {:.4f}", *m.rmse);
-  std::string text = fmt::format("accuracy {:.2f} %", 100 * m.accuracy);
-  if (m.perplexity) text += fmt::format("  perplexity {:.2f}", *m.perplexity);
-  if (m.f1) text += fmt::format("  precision {:.3f} recall {:.3f} F1 {:.3f}", *m.precision, *m.recall, *m.f1);
-  return text;
-}
-
 // --- the training ----------------------------------------------------------------------------------------------------
 
 // Trains epoch by epoch, writes a checkpoint after each better one, and stops as --epochs and --patience say.
 class TrainingLoop {
  public:
-  TrainingLoop(const TrainOptions& options, const TrainingPlan& plan, Trainer& trainer, const Split& data, Log& log)
+  TrainingLoop(const TrainOptions& options, const TrainingPlan& plan, Trainer& trainer, const Split& data,
+               TrainingLog& log)
       : options_(options),
         plan_(plan),
         trainer_(trainer),
@@ -451,7 +313,7 @@ class TrainingLoop {
   const TrainingPlan& plan_;
   Trainer& trainer_;
   const Split& data_;
-  Log& log_;
+  TrainingLog& log_;
   double best_score_;
   Checkpoint best_checkpoint_;
   bool written_ = false;  // whether the file of this training holds best_checkpoint_
@@ -488,7 +350,7 @@ int train_model(const TrainOptions& options, const Model& model, const Checkpoin
   const SampleForm form = sample_form(model, context);
   require_memory_to_train(model, context);
   const Split data = load(options, plan, model, form);  // before the trainer, which takes long to plan
-  Log log(options.log);
+  TrainingLog log(options.log);
   TrainingOptions how{.accumulate = plan.accumulate, .max_norm = plan.clip};
   if (resumed && options.choose != name_of(Choice::order))
     with_option_in_errors("--resume", options.resume, [&] { how.chosen = recorded_choices(*resumed); });

@@ -285,8 +285,11 @@ class Points:
         jobs = {job["name"]: job for job in load(path)["jobs"]}
         check(load(path)["run"]["complete"], f"{what}: not complete")
         check(sorted(jobs) == sorted(self.listed), f"{what}: rows differ from those of an unbroken run")
-        failed = [f"{j['name']}: {j['reason']}" for j in jobs.values() if j["status"] != "ok"]
-        check(len(failed) <= may_fail, f"{what}: failed: {failed}")
+        failed = {j["name"]: j["reason"] for j in jobs.values() if j["status"] != "ok"}
+        # A case is prepared and probed for all its rows at once: a hang there costs the case.
+        case_of = {n: re.sub("/(cpu|cuda|simt)[.][^/]*", "", n, count=1) for n in failed}
+        lost = {case_of[n] if re.search("in phase (prepare|probe)", reason) else n for n, reason in failed.items()}
+        check(len(lost) <= may_fail, f"{what}: failed: {failed}")
         for name, row in before.items():
             self.finished += 1
             if name not in jobs or samples(jobs[name]) != samples(row):

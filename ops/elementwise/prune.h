@@ -90,10 +90,15 @@ struct Prune {
         {"BERT-base, 768 -> 3072", "n:2359296 sparsity:0.9"},
         {"MLP 784-128-10: hidden layer", "n:100352 sparsity:0.9"},
     };
+    const Cases large{
+        {"GPT-2 124M MLP, 8192 tokens, 3072 features", "n:25165824"},
+        {"ResNet-50 conv1 output, batch 256", "n:205520896"},
+        {"1 GiB an f32 tensor", "n:268435456"},
+    };
     const Cases more{{"Llama-3-8B, 4096 -> 4096", "n:16777216 sparsity:0.5"}};
     if (scale == Scale::sweep) return sweep("n", 64, 16777216);
     return across(kFloatTypes,
-                  concat({by_scale(scale, concat({both, two_of_four}), standard),
+                  concat({by_scale(scale, concat({both, two_of_four}), standard, large),
                           with("scheme:magnitude", by_scale(scale, concat({both, magnitude}), by_size, more))}));
   }
 };

@@ -51,6 +51,7 @@ struct Norm2 {
     const Cases more{
         {"BERT-base", "n:109482240"},
         {"GPT-2 124M", "n:124439808"},
+        {"1 GiB an f32 tensor", "n:268435456"},
     };
     return by_scale(scale, across(kFloatTypes, test), across(kF32AndBf16, standard), across(kF32AndBf16, more),
                     sweep("n", 64, 16777216));

@@ -75,6 +75,7 @@ struct TopK {
     };
     const Cases more{
         {"64 MiB in f32: one long row", "rows:1 cols:16777216"},
+        {"1 GiB in f32: one long row", "rows:1 cols:268435456"},
         {"mixture of 256 experts, 8 of them, 8192 tokens", "rows:8192 cols:256 k:8"},
     };
     return concat({across(kFloatTypes, by_scale(scale, test, standard, more)),

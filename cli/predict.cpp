@@ -16,6 +16,7 @@
 
 #include "cli/exit_status.h"
 #include "cli/npy.h"
+#include "cli/training_plan.h"
 #include "cli/training_setup.h"
 #include "core/command_line.h"
 #include "models/data/dice.h"
@@ -43,7 +44,7 @@ uint64_t seed_of(const Checkpoint& checkpoint) {
 
 // The names of the classes: those of the samples, or those with which the checkpoint was trained.
 std::vector<std::string> names_of(const Checkpoint& checkpoint) {
-  const auto found = checkpoint.metadata.find("classes");
+  const auto found = checkpoint.metadata.find(kClassesKey);
   if (found == checkpoint.metadata.end()) return {};
   try {
     return Json::parse(found->second).get<std::vector<std::string>>();
@@ -203,7 +204,7 @@ std::vector<int32_t> decoded(Predictor& predictor, const std::vector<int32_t>& s
 }
 
 PairTask task_of(const PredictOptions& options, const Checkpoint& checkpoint) {
-  const auto found = checkpoint.metadata.find("task");
+  const auto found = checkpoint.metadata.find(kTaskKey);
   return parse_pair_task(options.task.value_or(found == checkpoint.metadata.end() ? "reverse" : found->second));
 }
 

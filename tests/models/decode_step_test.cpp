@@ -10,6 +10,7 @@
 #include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "models/step.h"
+#include "tests/models/verified.h"
 
 namespace duet {
 namespace {
@@ -105,16 +106,8 @@ void verify(const Model& model, Context& context, Step::Form form) {
   for (const Case& phase : served_forms(model)) {
     Step step(model.with_words(phase.text), context, Tape::preferences_for(context.device()), kSeed, form,
               Pass::inference);
-    ASSERT_TRUE(step.supported()) << step.reason();
-    step.draw_inputs(kSeed);
-    context.enter([&] { step.run(); });
-    step.keep_state();
-    context.enter([&] {
-      for (int i = 0; i < 3; ++i) step.run();
-    });
-    EXPECT_EQ(step.changed_input(), "");
-    const Check check = step.replay_kept(3);
-    EXPECT_TRUE(check.passed()) << phase.text << ": " << check.failure;
+    SCOPED_TRACE(phase.text);
+    expect_verified_as_timed(step, context, kSeed);
   }
 }
 

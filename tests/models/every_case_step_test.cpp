@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every test case of every model on a GPU as one recorded graph, timed and verified as bench_all does it: the training
-// steps that model_step_test.cpp, which takes each model's first case, leaves out, and the inferences of all.
+// Every test case of every model on a GPU, as a training step and as an inference, timed and verified as bench_all does
+// it: launched op by op and as one recorded graph. Other tests take the first case of each model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "core/gpu.h"
 #include "models/step.h"
+#include "tests/models/verified.h"
 
 namespace duet {
 namespace {
@@ -21,17 +21,15 @@ constexpr uint64_t kSeed = 3;
 struct Named {
   Model model;
   std::string name;  // of the test
-  bool first;        // of its model
 };
 
 std::vector<Named> every_case() {
   std::vector<Named> all;
-  std::set<std::string> seen;
   for (const ModelCase& c : model_cases(Scale::test)) {
     std::string name = c.model.name() + "_" + c.model.label();
     std::ranges::replace_if(
         name, [](char letter) { return std::isalnum(letter) == 0; }, '_');
-    all.push_back({c.model, name, seen.insert(c.model.name()).second});
+    all.push_back({c.model, name});
   }
   return all;
 }
@@ -45,28 +43,18 @@ class EveryCase : public testing::TestWithParam<Named> {
   }
   void verify(const Model& model, Pass pass) {
     SCOPED_TRACE(model.name() + " " + model.label());
-    Step step(model, *gpu_, Tape::preferences_for(gpu_->device()), kSeed, Step::Form::graph, pass);
-    ASSERT_TRUE(step.supported()) << step.reason();
-    step.draw_inputs(kSeed);
-    gpu_->enter([&] { step.run(); });
-    step.keep_state();
-    gpu_->enter([&] {
-      for (int i = 0; i < 3; ++i) step.run();
-    });
-    EXPECT_EQ(step.changed_input(), "");
-    const Check check = step.replay_kept(3);
-    EXPECT_TRUE(check.passed()) << check.failure;
+    for (const Step::Form form : {Step::Form::eager, Step::Form::graph}) {
+      Step step(model, *gpu_, Tape::preferences_for(gpu_->device()), kSeed, form, pass);
+      expect_verified_as_timed(step, *gpu_, kSeed);
+    }
   }
   std::unique_ptr<Context> gpu_;
 };
 
-TEST_P(EveryCase, TrainsAsAGraphOnTheGpu) {
-  if (GetParam().first) GTEST_SKIP() << "ModelStep.IsTheSameAsAGraphOnTheGpu has it";
-  verify(GetParam().model, Pass::training);
-}
+TEST_P(EveryCase, TrainsOnTheGpu) { verify(GetParam().model, Pass::training); }
 
 // In each form in which it is served, such as with weights of 8 bits, and one sample, unless it refuses them.
-TEST_P(EveryCase, AnswersAsAGraphOnTheGpu) {
+TEST_P(EveryCase, AnswersOnTheGpu) {
   int forms = 0;
   for (const Case& form : served_forms(GetParam().model)) {
     std::optional<Model> served;

@@ -17,6 +17,7 @@
 #include "models/model.h"
 #include "models/step.h"
 #include "models/tape.h"
+#include "tests/models/verified.h"
 
 namespace duet {
 namespace {
@@ -217,12 +218,7 @@ TEST_P(MixedGraph, IsTheSameStepOnTheGpu) {
   if (!gpu) GTEST_SKIP() << reason;
   Step step(mixed_model(GetParam().model, GetParam().dtype, GetParam().attributes), *gpu,
             Tape::preferences_for(gpu->device()), kSeed, Step::Form::graph);
-  ASSERT_TRUE(step.supported()) << step.reason();
-  step.draw_inputs(kSeed);
-  step.keep_state();
-  for (int i = 0; i < 3; ++i) gpu->enter([&] { step.run(); });
-  const Check check = step.replay_kept(3);
-  EXPECT_TRUE(check.passed()) << GetParam().model << " " << GetParam().dtype << ": " << check.failure;
+  expect_verified_as_timed(step, *gpu, kSeed);
 }
 
 // ResNet-50 is left to EveryModelIsRightOpByOp below; the recommender has no mixed precision.
@@ -470,14 +466,9 @@ TEST(MixedPrecision, EveryModelIsRightOpByOp) {
       if (c.model.name() == "resnet50") more.insert(more.end(), kResNet.begin(), kResNet.end());
       if (images) more.emplace_back("layout", "nhwc");
       const Model model = c.model.with(std::vector<std::pair<std::string, std::string>>(more.begin(), more.end()));
+      SCOPED_TRACE(model.name() + " " + model.label());
       Step step(model, cpu, Tape::preferences_for(Device::cpu));
-      ASSERT_TRUE(step.supported()) << step.reason();
-      cpu.enter([&] {
-        step.run();
-        step.run();
-      });
-      const Check check = step.replay();
-      EXPECT_TRUE(check.passed()) << model.name() << " " << model.label() << ": " << check.failure;
+      expect_right_op_by_op(step, cpu);
       EXPECT_EQ(has_scale(step.tape()), dtype == std::string("f16")) << model.name();
     }
   }
@@ -491,13 +482,7 @@ TEST(MixedPrecision, CompressedFormsAreRightOpByOp) {
       SCOPED_TRACE(std::string(compress) + " " + dtype);
       Step step(mixed_model("cifar_cnn", dtype, {{"batch", "2"}, {"compress", compress}}), cpu,
                 Tape::preferences_for(Device::cpu));
-      ASSERT_TRUE(step.supported()) << step.reason();
-      cpu.enter([&] {
-        step.run();
-        step.run();
-      });
-      const Check check = step.replay();
-      EXPECT_TRUE(check.passed()) << check.failure;
+      expect_right_op_by_op(step, cpu);
     }
 }
 
@@ -509,10 +494,7 @@ TEST(MixedPrecision, ChannelsLastIsRightOpByOpOnTheGpu) {
   for (const Step::Form form : {Step::Form::eager, Step::Form::graph}) {
     Step step(mixed_model("lenet", "bf16", {{"batch", "2"}, {"layout", "nhwc"}}), *gpu,
               Tape::preferences_for(gpu->device()), kSeed, form);
-    ASSERT_TRUE(step.supported()) << step.reason();
-    gpu->enter([&] { step.run(); });
-    const Check check = step.replay();
-    EXPECT_TRUE(check.passed()) << check.failure;
+    expect_right_op_by_op(step, *gpu);
   }
 }
 

@@ -220,23 +220,6 @@ TEST_P(ModelStep, EqualsTheReferenceOnTheGpu) {
   check(*model_, *want_, *gpu, {"cuda.tuned", "cuda.naive"});
 }
 
-// The step as bench_all times it on a GPU, launched op by op and as one recorded graph: every op is compared with the
-// reference, and what steps of the graph left with what steps leave without it.
-TEST_P(ModelStep, IsTheSameAsAGraphOnTheGpu) {
-  std::string reason;
-  const std::unique_ptr<Context> gpu = open_gpu(reason);
-  if (!gpu) GTEST_SKIP() << reason;
-  for (const Step::Form form : {Step::Form::eager, Step::Form::graph}) {
-    Step step(*model_, *gpu, Tape::preferences_for(gpu->device()), kSeed, form);
-    ASSERT_TRUE(step.supported()) << step.reason();
-    step.draw_inputs(kSeed);
-    step.keep_state();
-    for (int i = 0; i < 3; ++i) gpu->enter([&] { step.run(); });
-    const Check check = step.replay_kept(3);
-    EXPECT_TRUE(check.passed()) << model_->name() << ": " << check.failure;
-  }
-}
-
 // Whether an output or another node uses this output: a model may leave some unused, such as the last c of an LSTM.
 bool is_used(const Tape& tape, size_t writer, size_t slot) {
   const Tape::Node& node = tape.nodes()[writer];

@@ -17,6 +17,7 @@
 #include "models/step.h"
 #include "models/tape.h"
 #include "models/trainer.h"
+#include "tests/models/verified.h"
 #include "ops/optimiser/sgd.h"
 #include "ops/reduction/all_reduce.h"
 #include "ops/reduction/sum.h"
@@ -346,13 +347,7 @@ TEST(DataParallel, IsOfferedByEveryModelThatAllowsIt) {
       continue;
     }
     Step step(model, cpu, Tape::preferences_for(Device::cpu), kSeed);
-    ASSERT_TRUE(step.supported()) << step.reason();
-    cpu.enter([&] {
-      step.run();
-      step.run();
-    });
-    const Check check = step.replay();
-    EXPECT_TRUE(check.passed()) << check.failure;
+    expect_right_op_by_op(step, cpu);
     const Tape& tape = step.tape();
     for (const auto& [name, var] : tape.named_parameters())
       if (!name.starts_with("replica")) {
@@ -389,10 +384,7 @@ TEST(DataParallel, IsRightOpByOpOnTheGpu) {
   for (const Step::Form form : {Step::Form::eager, Step::Form::graph}) {
     Step step(find_model("mlp").with_words("batch:4 replicas:2"), *gpu, Tape::preferences_for(gpu->device()), kSeed,
               form);
-    ASSERT_TRUE(step.supported()) << step.reason();
-    for (int i = 0; i < 2; ++i) gpu->enter([&] { step.run(); });
-    const Check check = step.replay();
-    EXPECT_TRUE(check.passed()) << check.failure;
+    expect_right_op_by_op(step, *gpu);
     for (const char* name : {"fc1.weight", "fc2.bias"})
       EXPECT_EQ(step.tape().download(step.tape().find(name)),
                 step.tape().download(step.tape().find("replica1." + std::string(name))));

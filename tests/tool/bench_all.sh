@@ -50,6 +50,8 @@ says 2 'counters goes without --aa' --counters --aa 3
 # --case: an op's or a model's name, its attributes; a file of such lines.
 says 2 "op 'sofmax' is unknown; did you mean softmax" --case 'sofmax rows:3 cols:5'
 says 2 "softmax case 'rows:3 colls:5'.*'colls'; did you mean cols" --case 'softmax rows:3 colls:5'
+"$bench" --device cpu --case 'spmm m:4 k:8 n:2 nnz:6 checked:0 col=below:60' --json=kept_csr.json > stdout 2> stderr
+[ $? = 1 ] && cat stdout stderr | grep -qE 'tensor col: element 0 is [0-9]+; with checked:0, 0 .. 7 is allowed' || fail "CSR: $(cat stdout stderr)"
 says 2 'lengths=1: a case that is timed' --case 'attention B:1 H:1 Tq:2 Tk:9 D:8 padded:1 lengths=1'
 says 2 "'many' is not a whole number" --case 'softmax rows:3 cols:many'
 says 2 'cols:N is missing' --case 'softmax rows:3'

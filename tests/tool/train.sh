@@ -169,26 +169,26 @@ refuses 2 'resume edited.safetensors: .*implementations: an object of ops' train
 sed 's/:..cpu\.[a-z]/:\\"cpu.X/g' chosen.safetensors > edited.safetensors
 does 'test accuracy' train toy $small --epochs 2 --resume edited.safetensors
 
+# interrupts N ARGUMENTS...: a training that gets SIGINT after the line of epoch N.
+interrupts() {
+  local epoch=$1 pid
+  rm -f running
+  "$duet" train "${@:2}" > running 2> stderr &
+  pid=$!
+  for _ in $(seq 1200); do grep -qs "^epoch  $epoch " running && break; sleep 0.02; done
+  kill -INT $pid
+  wait $pid
+  local status=$?
+  [ $status = 130 ] || fail "SIGINT, train ${*:2}: status $status: $(cat stderr)"
+}
 # SIGINT: the program ends after its step with 130, and the checkpoint holds the best epoch that is complete.
-rm -f running
-"$duet" train toy $small --epochs 100000 --checkpoint stopped.safetensors > running 2> stderr &
-pid=$!
-for _ in $(seq 600); do grep -qs '^epoch  2 ' running && break; sleep 0.05; done
-kill -INT $pid
-wait $pid
-[ $? = 130 ] || fail "SIGINT: status $?: $(cat stderr)"
+interrupts 2 toy $small --epochs 100000 --checkpoint stopped.safetensors
 grep -qE 'interrupted: stopped (in|after) epoch .*; stopped.safetensors holds epoch [0-9]+, --resume goes on' stderr || fail "SIGINT: $(cat stderr)"
 does 'test accuracy' train toy $small --epochs 100000 --patience 1 --lr 1e-12 --resume stopped.safetensors
 
 # A file that holds another training is not replaced by one that was no better yet.
 echo another > other.safetensors
-rm -f running
-"$duet" train toy $small --epochs 100000 --lr 1e-12 --checkpoint other.safetensors > running 2> stderr &
-pid=$!
-for _ in $(seq 600); do grep -qs '^epoch  2 ' running && break; sleep 0.05; done
-kill -INT $pid
-wait $pid
-[ $? = 130 ] || fail "SIGINT: status $?: $(cat stderr)"
+interrupts 2 toy $small --epochs 100000 --lr 1e-12 --checkpoint other.safetensors
 grep -q 'no epoch was better, other.safetensors is left as it was' stderr || fail "SIGINT: $(cat stderr)"
 [ "$(cat other.safetensors)" = another ] || fail "a checkpoint of another training is lost"
 
@@ -209,13 +209,7 @@ python3 -c 'print("the cat sat on the mat, and the dog did not. " * 6000)' > tal
 tale="--attr layers=1 --attr width=16 --attr heads=2 --attr tokens=16 --threads 1 --batch 64 --lr 0.01"
 tale="$tale --data tale.txt --epochs 3 --schedule cosine --warm-up 9 --accumulate 2 --clip 1 --impl-preference cpu.openblas,cpu.tuned"
 "$duet" train gpt2 $tale --checkpoint tale3.safetensors > stdout || fail "three epochs of a text"
-rm -f running
-"$duet" train gpt2 $tale --checkpoint tale.safetensors > running 2> stderr &
-pid=$!
-for _ in $(seq 600); do grep -qs '^epoch  1 ' running && break; sleep 0.02; done
-kill -INT $pid
-wait $pid
-[ $? = 130 ] || fail "SIGINT in a text: status $?: $(cat stderr)"
+interrupts 1 gpt2 $tale --checkpoint tale.safetensors
 cmp -s tale3.safetensors tale.safetensors && fail "the training of a text was not interrupted"
 does 'gpt2 .*/tale.txt: 13669 samples' train gpt2 --threads 1 --resume tale.safetensors --checkpoint tale.safetensors
 cmp -s tale3.safetensors tale.safetensors || fail "a resumed training of a text gives other parameters"

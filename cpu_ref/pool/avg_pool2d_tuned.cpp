@@ -84,6 +84,7 @@ void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, i
     const auto* x = t[AvgPool2d::x].as<const T>();
     auto* y = t[AvgPool2d::y].as<T>();
     if (halves(p)) return mean_halves(p, x, y, first, last);
+    if (pixel_halves(p)) return mean_pixel_halves(p, x, y, first, last);
     p.depth() == 1 ? mean_rows(p, inverse, x, y, first, last, scratch) : mean_pixels(p, inverse, x, y, first, last);
   });
 }
@@ -136,7 +137,11 @@ void avg_pool2d_backward_rows(const AvgPool2dBackward& p, const InverseCounts& i
       const auto rows = stream ? spread_rows<true, T> : spread_rows<false, T>;
       return rows(p, inverse, dy, dx, first, last, scratch);
     }
-    const auto pixels = stream && pixels_are_aligned(p, dx) ? spread_pixels<true, T> : spread_pixels<false, T>;
+    const bool past = stream && pixels_are_aligned(p, dx);
+    if (pixel_halves(p))
+      return past ? spread_pixel_halves<true>(p, dy, dx, first, last)
+                  : spread_pixel_halves<false>(p, dy, dx, first, last);
+    const auto pixels = past ? spread_pixels<true, T> : spread_pixels<false, T>;
     pixels(p, inverse, dy, dx, first, last);
   });
   if (stream) hwy::FlushStream();

@@ -8,6 +8,8 @@
 #else
 #define DUET_CPU_REF_POOL_HALVES_INL_H_
 #endif
+#include <algorithm>
+
 #include "cpu_ref/pairs-inl.h"
 #include "ops/pool/pool2d.h"
 
@@ -15,13 +17,15 @@ HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether these functions serve p.
-HWY_INLINE bool halves(const Pool2d& p) {
-  return p.depth() == 1 && p.r == 2 && p.s == 2 && p.stride_h == 2 && p.stride_w == 2 && p.pad_h == 0 && p.pad_w == 0 &&
-         p.dil_h == 1 && p.dil_w == 1;
+HWY_INLINE bool are_halves(const Pool2d& p) {
+  return p.r == 2 && p.s == 2 && p.stride_h == 2 && p.stride_w == 2 && p.pad_h == 0 && p.pad_w == 0 && p.dil_h == 1 &&
+         p.dil_w == 1;
 }
+// Whether these functions serve p: those of nchw, and those of nhwc.
+HWY_INLINE bool halves(const Pool2d& p) { return are_halves(p) && p.depth() == 1; }
+HWY_INLINE bool pixel_halves(const Pool2d& p) { return are_halves(p) && p.depth() != 1; }
 
-// The functions below are called for rows [first, last) of their result, counted through all planes. The last vector
+// The functions of nchw are called for rows [first, last) of their result, counted through all planes. The last vector
 // of a row may reach into the rows after it, so that it is a whole one: what it loads there is not used, and what it
 // stores there is overwritten when the next row is written, as it lies before `last`. In a backward pass it does so
 // where every pixel lies in a window; a pixel beyond them gets 0.
@@ -128,6 +132,62 @@ void spread_halves(const Pool2d& p, const T* dy, T* dx, int64_t first, int64_t l
       const auto v = left > 0 ? hn::Mul(load_as_f32(d, from + j, left), quarter) : hn::Zero(d);
       store_pairs(d, v, v, to + 2 * j, (last - o) * p.w - 2 * j);
     }
+  }
+}
+
+// The same two for nhwc, for rows [first, last) of the result, counted through all images. Vectors run along the channels
+// and end with their pixel.
+template <class T>
+void mean_pixel_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  const auto quarter = hn::Set(d, 0.25f);
+  for (int64_t o = first; o < last; ++o) {
+    const T* const above = x + (o / ho * p.h + o % ho * 2) * p.w * depth;
+    for (int64_t j = 0; j < wo; ++j) {
+      const T *const top = above + 2 * j * depth, *const bottom = top + p.w * depth;
+      T* const to = y + (o * wo + j) * depth;
+      int64_t c = 0;
+      for (; c + lanes <= depth; c += lanes) {
+        const auto of_top = hn::Add(load_as_f32(d, top + c), load_as_f32(d, top + depth + c));
+        const auto of_bottom = hn::Add(load_as_f32(d, bottom + c), load_as_f32(d, bottom + depth + c));
+        store_f32_as(d, hn::Mul(hn::Add(of_top, of_bottom), quarter), to + c);
+      }
+      if (const int64_t left = depth - c; left > 0) {
+        const auto of_top = hn::Add(load_as_f32(d, top + c, left), load_as_f32(d, top + depth + c, left));
+        const auto of_bottom = hn::Add(load_as_f32(d, bottom + c, left), load_as_f32(d, bottom + depth + c, left));
+        store_f32_as(d, hn::Mul(hn::Add(of_top, of_bottom), quarter), to + c, left);
+      }
+    }
+  }
+}
+
+// kStream: all vectors are whole and aligned (pixels_are_aligned()).
+template <bool kStream, class T>
+void spread_pixel_halves(const Pool2d& p, const T* dy, T* dx, int64_t first, int64_t last) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  const auto quarter = hn::Set(d, 0.25f);
+  for (int64_t o = first; o < last; ++o) {
+    const int64_t row = o % p.h, windows = row / 2 < ho ? wo : 0;
+    const T* from = dy + (o / p.h * ho + row / 2) * wo * depth;
+    T* to = dx + o * p.w * depth;
+    for (int64_t j = 0; j < windows; ++j, from += depth, to += 2 * depth) {
+      int64_t c = 0;
+      for (; c + lanes <= depth; c += lanes) {
+        const auto v = hn::Mul(load_as_f32(d, from + c), quarter);
+        stream_store<kStream>(d, v, to + c);
+        stream_store<kStream>(d, v, to + depth + c);
+      }
+      if (const int64_t left = depth - c; left > 0) {
+        const auto v = hn::Mul(load_as_f32(d, from + c, left), quarter);
+        store_f32_as(d, v, to + c, left);
+        store_f32_as(d, v, to + depth + c, left);
+      }
+    }
+    std::fill(to, dx + (o + 1) * p.w * depth, T{});  // pixels in no window
   }
 }
 

@@ -24,6 +24,7 @@ inline Cases pool2d_shapes(Scale scale) {
       {"channels over a block, a multiple of eight", "n:1 c:1032 h:2 w:3 r:2 s:2"},
       {"channels by eights, 3x3", "n:1 c:16 h:4 w:5 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2"},
       {"channels by eights, 2x2", "n:1 c:16 h:4 w:6 r:2 s:2 stride_h:2 stride_w:2"},
+      {"channels over a vector, 2x2, a row and a column left over", "n:2 c:35 h:5 w:7 r:2 s:2 stride_h:2 stride_w:2"},
       {"channels by eights, nothing square", "n:1 c:16 h:7 w:4 r:5 s:3 pad_h:2"},
   };
   const Cases standard{

@@ -10,6 +10,9 @@ namespace {
 Plan linear_unfused(const Linear& p, CpuContext& cpu) { return unfused(p, cpu); }
 DUET_REGISTER(linear_unfused);
 
+Plan linear_backward_unfused(const LinearBackward& p, CpuContext& cpu) { return unfused(p, cpu); }
+DUET_REGISTER(linear_backward_unfused);
+
 Plan gelu_linear_backward_data_unfused(const GeluLinearBackwardData& p, CpuContext& cpu) { return unfused(p, cpu); }
 DUET_REGISTER(gelu_linear_backward_data_unfused);
 

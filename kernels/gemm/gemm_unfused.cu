@@ -8,6 +8,9 @@ namespace {
 Plan linear_unfused(const Linear& p, GpuContext& gpu) { return unfused(p, gpu); }
 DUET_REGISTER(linear_unfused);
 
+Plan linear_backward_unfused(const LinearBackward& p, GpuContext& gpu) { return unfused(p, gpu); }
+DUET_REGISTER(linear_backward_unfused);
+
 Plan gelu_linear_backward_data_unfused(const GeluLinearBackwardData& p, GpuContext& gpu) { return unfused(p, gpu); }
 DUET_REGISTER(gelu_linear_backward_data_unfused);
 }  // namespace

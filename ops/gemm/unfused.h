@@ -6,6 +6,7 @@
 #include "core/unfused_plan.h"
 #include "ops/elementwise/bias.h"
 #include "ops/elementwise/gelu.h"
+#include "ops/elementwise/relu.h"
 #include "ops/gemm/gelu_linear.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/linear.h"
@@ -22,6 +23,19 @@ inline Plan unfused(const Linear& p, Context& context) {
   plan.add(Gemm{.m = p.n, .n = p.out, .k = p.in, .trans_b = true, .dtype = p.dtype, .math = p.math}, {P::x, P::w, sum});
   plan.add(Bias{.outer = p.n, .c = p.out, .act = gelu ? Act::none : p.act, .dtype = p.dtype}, {sum, P::bias, sum});
   if (gelu) plan.add(Gelu{.n = p.n * p.out, .dtype = p.dtype}, {P::pre, P::y});
+  return std::move(plan).plan();
+}
+
+inline Plan unfused(const LinearBackward& p, Context& context) {
+  using P = LinearBackward;
+  UnfusedPlan plan(context);
+  UnfusedPlan::Source g = P::dy;
+  if (p.act != Act::none) g = plan.between(P::dy.of(p.dtype, {p.n, p.out}));
+  if (p.act == Act::relu) plan.add(ReluBackward{.n = p.n * p.out, .dtype = p.dtype}, {P::y, P::dy, g});
+  if (p.act == Act::gelu) plan.add(GeluBackward{.n = p.n * p.out, .dtype = p.dtype}, {P::pre, P::dy, g});
+  plan.add(Gemm{.m = p.n, .n = p.in, .k = p.out, .dtype = p.dtype, .math = p.math}, {g, P::w, P::dx});
+  plan.add(Gemm{.m = p.out, .n = p.in, .k = p.n, .trans_a = true, .dtype = p.dtype, .math = p.math}, {g, P::x, P::dw});
+  plan.add(BiasBackward{.outer = p.n, .c = p.out, .dtype = p.dtype}, {g, P::dbias});
   return std::move(plan).plan();
 }
 

@@ -255,22 +255,16 @@ Cases named_step_cases(const Options& options) {
   return cases;
 }
 
-// Declares a model's evaluation: a tape that is not planned has its nodes and no memory.
-template <class Look>
-auto look_at_evaluation(const Model& model, const Look& look) {
+// Operations of an evaluation, of which a CPU does some ten while it moves a byte. A tape that is not planned has its
+// nodes and no memory.
+double evaluation_work(const Model& model) {
   CpuContext cpu(1);
   Tape tape(cpu, Tape::preferences_for(Device::cpu));
   model.evaluate(tape);
-  return look(tape);
-}
-// Operations, of which a CPU does some ten while it moves a byte.
-double evaluation_work(const Model& model) {
-  return look_at_evaluation(model, [](const Tape& tape) {
-    double sum = 0;
-    for (const Tape::Node& node : tape.nodes())
-      sum += std::max(node.problem.flops(), kOperationsPerByte * static_cast<double>(node.problem.bytes()));
-    return sum;
-  });
+  double sum = 0;
+  for (const Tape::Node& node : tape.nodes())
+    sum += std::max(node.problem.flops(), kOperationsPerByte * static_cast<double>(node.problem.bytes()));
+  return sum;
 }
 
 // A short run varies the batch alone, of steps of little work. Backward is twice forward.
@@ -279,13 +273,6 @@ bool is_quick(const Model& model) {
   for (size_t i = 0; i < its.size(); ++i)
     if (its[i].name != "batch" && its[i].text() != usual[i].text()) return false;
   return 3 * evaluation_work(model) <= kMaxQuickWork;
-}
-
-// Whether it answers anything: the evaluation of the recommender gives the error of known ratings alone.
-bool is_served(const Model& model) {
-  return look_at_evaluation(model, [](const Tape& tape) {
-    return std::any_of(tape.outputs().begin(), tape.outputs().end(), [](const auto& o) { return o.first == "logits"; });
-  });
 }
 
 // Narrowed models need not allow every batch.
@@ -322,9 +309,7 @@ std::vector<ModelCase> inference_cases(const Options& options) {
   if (preset == Preset::smoke || preset == Preset::sweep) {
     std::set<std::string> taken;
     for (const ModelCase& c : model_cases(preset == Preset::smoke ? Scale::test : Scale::sweep))
-      if (!is_served(c.model))
-        continue;
-      else if (preset == Preset::sweep)
+      if (preset == Preset::sweep)
         add_forms(c.model, c.why, INFINITY);
       else if (taken.insert(c.model.name()).second)
         add_forms(with_one_sample(c.model), c.why, INFINITY);
@@ -332,7 +317,6 @@ std::vector<ModelCase> inference_cases(const Options& options) {
   }
   for (const auto& [name, model] : models())
     for (const int64_t batch : wanted.sizes) {
-      if (!is_served(model)) break;
       add_forms(model.with("batch", std::to_string(batch)),
                 batch == 1 ? "one request: its latency" : "several requests at once: throughput",
                 batch == 1 ? wanted.max_single_work : wanted.max_work);

@@ -225,6 +225,22 @@ void print_pair(const Json& answer) {
   fmt::print("\n");
 }
 
+// The items that each user would rate highest.
+int recommend(const PredictOptions& options, ItemPredictor& predictor, Json document) {
+  for (const int64_t user : options.users) {
+    Json answer{{"user", user}};
+    for (const auto& [item, rating] : predictor.of(static_cast<int32_t>(user)))
+      answer["top"].push_back({{"item", item}, {"rating", rating}});
+    document["predictions"].push_back(answer);
+    if (options.json) continue;
+    fmt::print("user {}:\n", user);
+    for (const Json& entry : answer["top"])
+      fmt::print("  {:.2f}  item {}\n", entry["rating"].get<double>(), entry["item"].get<int64_t>());
+  }
+  if (options.json) fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+  return 0;
+}
+
 // --- the command -----------------------------------------------------------------------------------------------------
 
 std::vector<Input> samples_of(const PredictOptions& options, const Checkpoint& checkpoint, const SampleForm& form,
@@ -270,8 +286,24 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
     if (a.name == kReplicas && !a.is_default)
       throw Error("replicas {}: only a training step has it; 1 is allowed", a.text());
   const SampleForm form = sample_form(trained, context);
-  if (form.users > 0)
-    throw Error("model {} has no answer to serve: its evaluation gives the error of ratings", options.model);
+  const auto make = [&]<class P>(const Model& served) {
+    return of_checkpoint([&] {
+      return std::make_unique<P>(served, context, Tape::preferences_for(context.device()), std::move(checkpoint));
+    });
+  };
+  Json document{{"model", model.name()}, {"case", model.label()}, {"checkpoint", options.checkpoint}};
+  if (form.users == 0 && !options.users.empty()) throw Error("--user: model {} has no users", options.model);
+  if (form.users > 0) {
+    if (options.users.empty() || !options.indices.empty() || !options.inputs.empty() || options.prompt)
+      throw Error("model {} finds items for users: give --user, 0 to {}, and no other input", options.model,
+                  form.users - 1);
+    if (!options.attributes.empty()) throw Error("--attr: model {} is served as it was trained", options.model);
+    for (const int64_t user : options.users)
+      if (user >= form.users) throw Error("--user {}: the model has users 0 to {}", user, form.users - 1);
+    const Model ranking = model.with("top", std::to_string(std::min(options.top, form.items)));
+    document["case"] = ranking.label();
+    return recommend(options, *make.operator()<ItemPredictor>(ranking), std::move(document));
+  }
   if (options.prompt && !form.label_for_each_token) throw Error("--prompt: model {} continues no text", options.model);
   const PairTask task = task_of(options, checkpoint);
   std::vector<std::string> names = names_of(checkpoint);
@@ -281,19 +313,13 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
   if (inputs.empty() && !options.prompt)
     throw Error("nothing to predict: --index, an image, a .npy file or, for models of text, --prompt is needed");
 
-  const auto make = [&]<class P>() {
-    return of_checkpoint([&] {
-      return std::make_unique<P>(model, context, Tape::preferences_for(context.device()), std::move(checkpoint));
-    });
-  };
-  Json document{{"model", model.name()}, {"case", model.label()}, {"checkpoint", options.checkpoint}};
   if (inputs.empty()) {
-    const std::string text = continuation(*make.operator()<TextPredictor>(), options);
+    const std::string text = continuation(*make.operator()<TextPredictor>(model), options);
     document["prompt"] = *options.prompt;
     document["text"] = text;
     if (!options.json) fmt::print("{}{}\n", *options.prompt, text);
   } else {
-    const std::unique_ptr<Predictor> predictor = make.operator()<Predictor>();
+    const std::unique_ptr<Predictor> predictor = make.operator()<Predictor>(model);
     for (const Input& input : inputs) {
       const Json answer =
           form.pairs ? translate(*predictor, input, task) : classify(*predictor, input, names, options.top);
@@ -327,12 +353,17 @@ void add_predict(CLI::App& app) {
   const auto whole_number = [](int64_t min, int64_t max = INT64_MAX) -> CLI::Validator {
     return {[min, max](std::string& text) { return check_whole_number(text, min, max); }, "INT"};
   };
-  CLI::App* predict = app.add_subcommand("predict", "serve a checkpoint of train: classes of samples, or a text");
+  CLI::App* predict =
+      app.add_subcommand("predict", "serve a checkpoint of train: classes of samples, items for users, or a text");
   predict->add_option("model", o->model, "the model that was trained")->required();
   predict->add_option("checkpoint", o->checkpoint, "file that train wrote")->required();
   predict->add_option("input", o->inputs,
                       "images (.png .jpg .ppm; the middle square is used) or .npy files, one sample each");
   predict->add_option("--index", o->indices, "sample of the test, from 0; repeatable")
+      ->expected(1)
+      ->take_all()
+      ->transform(whole_number(0));
+  predict->add_option("--user", o->users, "of a model of ratings (recommender): a user, from 0; repeatable")
       ->expected(1)
       ->take_all()
       ->transform(whole_number(0));
@@ -355,7 +386,7 @@ void add_predict(CLI::App& app) {
   predict->add_option("--seed", o->seed, "of the tokens that are drawn")
       ->transform(whole_number(0))
       ->capture_default_str();
-  predict->add_option("--top", o->top, "classes that are printed, the most likely first")
+  predict->add_option("--top", o->top, "classes, or items for a user, that are printed, the best first")
       ->transform(whole_number(1, 100000))
       ->capture_default_str();
   predict->add_flag("--json", o->json, "as JSON");

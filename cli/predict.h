@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// duet predict: serves a checkpoint of duet train: classes of images, digits and other samples, or the continuation of
-// a text. Called by main.cpp.
+// duet predict: serves a checkpoint of duet train: classes of images, digits and other samples, items for users, or the
+// continuation of a text. Called by main.cpp.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,6 +17,7 @@ struct PredictOptions {
   std::string model, checkpoint;
   std::vector<std::string> inputs;      // image files or .npy
   std::vector<int64_t> indices;         // of samples of the test
+  std::vector<int64_t> users;           // of a model of ratings
   std::vector<std::string> attributes;  // of the inference, name=value
   std::string data;                     // where the test comes from; empty: drawn
   std::optional<std::string> task;      // of drawn pairs; without a value, told by the checkpoint

@@ -70,6 +70,27 @@ std::vector<double> Predictor::logits(const std::vector<float>& x, const std::ve
   return tape_.download(tape_.find("logits"));
 }
 
+ItemPredictor::ItemPredictor(const Model& model, Context& context, const Tape::Preferences& preferences,
+                             Checkpoint checkpoint)
+    : context_(&context), tape_(context, preferences) {
+  require_made_by(checkpoint, model);
+  model.adapt(checkpoint);
+  model.evaluate(tape_);
+  tape_.plan();
+  load(checkpoint, tape_, tape_.named_parameters());
+  users_ = tape_.shape(tape_.find("user.bias")).at(0);
+}
+
+std::vector<ItemPredictor::Item> ItemPredictor::of(int32_t user) {
+  if (user < 0 || user >= users_) throw Error("user {}; the model has users 0 to {}", user, users_ - 1);
+  tape_.upload(tape_.find("x"), std::span<const int32_t>(&user, 1));
+  context_->enter([&] { tape_.run(); });
+  const std::vector<double> rating = tape_.download(tape_.find("logits")), item = tape_.download(tape_.find("items"));
+  std::vector<Item> all;
+  for (size_t i = 0; i < rating.size(); ++i) all.push_back({static_cast<int32_t>(item[i]), rating[i]});
+  return all;
+}
+
 TextPredictor::TextPredictor(const Model& model, Context& context, const Tape::Preferences& preferences,
                              const Checkpoint& checkpoint)
     : model_(model), context_(&context), preferences_(preferences), prefill_(context, preferences) {

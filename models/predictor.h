@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves a trained model: the evaluation tape with the parameters of a checkpoint, one sample at a time; and texts,
-// token by token. `duet predict` uses it.
+// Serves a trained model: the evaluation tape with the parameters of a checkpoint, one sample at a time; the items that
+// a user would rate highest; and texts, token by token. `duet predict` uses it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -36,6 +36,23 @@ class Predictor {
   Tape tape_;
   SampleForm form_;
   int64_t vocabulary_ = 0;
+};
+
+// Finds the items that a user of a model of ratings would rate highest: a model with the attribute `top` set.
+class ItemPredictor {
+ public:
+  struct Item {
+    int32_t item;
+    double rating;
+  };
+  // Throws as Predictor.
+  ItemPredictor(const Model& model, Context& context, const Tape::Preferences& preferences, Checkpoint checkpoint);
+  std::vector<Item> of(int32_t user);  // the best first; throws Error for a user that the model does not have
+
+ private:
+  Context* context_;
+  Tape tape_;
+  int64_t users_ = 0;
 };
 
 // Continues texts with a language model. A prompt is read at once, and then each token by itself, against the keys and

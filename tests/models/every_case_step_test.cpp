@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every test case of every model on a GPU, as a training step and as an inference, timed and verified as bench_all does
-// it: launched op by op and as one recorded graph. Other tests take the first case of each model.
+// Every test case of every model, timed and verified as bench_all does it: on a GPU as a training step and as an
+// inference, launched op by op and as one recorded graph; on the CPU as an inference. Other tests take the first case of
+// each model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/cpu_context.h"
 #include "core/gpu.h"
 #include "models/step.h"
 #include "tests/models/verified.h"
@@ -36,38 +37,49 @@ std::vector<Named> every_case() {
 
 class EveryCase : public testing::TestWithParam<Named> {
  protected:
-  void SetUp() override {
-    std::string reason;
-    gpu_ = open_gpu(reason);
-    if (!gpu_) GTEST_SKIP() << reason;
-  }
-  void verify(const Model& model, Pass pass) {
+  static void verify(const Model& model, Pass pass, Context& context, Step::Form form) {
     SCOPED_TRACE(model.name() + " " + model.label());
-    for (const Step::Form form : {Step::Form::eager, Step::Form::graph}) {
-      Step step(model, *gpu_, Tape::preferences_for(gpu_->device()), kSeed, form, pass);
-      expect_verified_as_timed(step, *gpu_, kSeed);
-    }
+    Step step(model, context, Tape::preferences_for(context.device()), kSeed, form, pass);
+    expect_verified_as_timed(step, context, kSeed);
   }
-  std::unique_ptr<Context> gpu_;
+  // In each form in which it is served, such as with weights of 8 bits, and one sample, unless it refuses them.
+  static std::vector<Model> served() {
+    std::vector<Model> all;
+    for (const Case& form : served_forms(GetParam().model))
+      for (const char* batch : {" batch:1", ""}) try {
+          all.push_back(GetParam().model.with_words(form.text + std::string(batch)));
+          break;
+        } catch (const Error&) {
+          continue;
+        }
+    return all;
+  }
 };
 
-TEST_P(EveryCase, TrainsOnTheGpu) { verify(GetParam().model, Pass::training); }
+constexpr Step::Form kForms[] = {Step::Form::eager, Step::Form::graph};
 
-// In each form in which it is served, such as with weights of 8 bits, and one sample, unless it refuses them.
+TEST_P(EveryCase, TrainsOnTheGpu) {
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  for (const Step::Form form : kForms) verify(GetParam().model, Pass::training, *gpu, form);
+}
+
 TEST_P(EveryCase, AnswersOnTheGpu) {
-  int forms = 0;
-  for (const Case& form : served_forms(GetParam().model)) {
-    std::optional<Model> served;
-    for (const char* batch : {" batch:1", ""}) try {
-        if (!served) served = GetParam().model.with_words(form.text + std::string(batch));
-      } catch (const Error&) {
-        continue;
-      }
-    if (!served) continue;
-    ++forms;
-    verify(*served, Pass::inference);
-  }
-  EXPECT_GT(forms, 0);
+  std::string reason;
+  const std::unique_ptr<Context> gpu = open_gpu(reason);
+  if (!gpu) GTEST_SKIP() << reason;
+  const std::vector<Model> all = served();
+  EXPECT_FALSE(all.empty());
+  for (const Model& model : all)
+    for (const Step::Form form : kForms) verify(model, Pass::inference, *gpu, form);
+}
+
+TEST_P(EveryCase, AnswersOnTheCpu) {
+  CpuContext cpu(1);
+  const std::vector<Model> all = served();
+  EXPECT_FALSE(all.empty());
+  for (const Model& model : all) verify(model, Pass::inference, cpu, Step::Form::eager);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryCase, testing::ValuesIn(every_case()),

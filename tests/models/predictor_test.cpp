@@ -320,6 +320,19 @@ TEST_F(Serving, RefusesToFoldWhatIsNoNormalisation) {
   EXPECT_THAT(error_of([&] { model.train(tape); }), HasSubstr("only an inference"));
 }
 
+TEST(Ratings, RefusesWhatNoUserIsAnsweredWith) {
+  const Model& model = find_model("recommender");
+  const auto refusal = [&](const char* words) { return error_of([&] { model.with_words(words); }); };
+  EXPECT_EQ(refusal("items:7 top:7"), "no error");
+  EXPECT_EQ(refusal("bf16 top:5"), "no error");
+  EXPECT_THAT(refusal("items:7 top:8"), HasSubstr("top: 0 to 7, the items, are allowed; is 8"));
+  EXPECT_THAT(refusal("top:-1"), HasSubstr("is -1"));
+  EXPECT_THAT(refusal("items:-5"), HasSubstr("items"));
+  EXPECT_THAT(refusal("bf16"), HasSubstr("dtype bf16: allowed is f32, and of an inference with top bf16 and f16"));
+  EXPECT_THAT(error_of([&] { model.with_words("top:5").require_trained(); }),
+              HasSubstr("only an inference finds films"));
+}
+
 TEST_F(Serving, RefusesOtherCheckpoints) {
   const Checkpoint good = trained();
   const auto refusal = [&](const std::function<void(Checkpoint&)>& change, const char* model = "toy") {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""duet predict on image files and on sequences, checkpoints of another layout, and trainings whose loss is not finite.
+"""duet predict on image files, on sequences and for users, checkpoints of another layout, and trainings whose loss is not finite.
 DUET_BIN: the folder of the programs. tests/tool/train.sh has what else the two commands do.
 """
 import json
@@ -206,10 +206,53 @@ def losses_that_are_not_finite():
         check(f"epoch {int(held[2]) + 1:2} " in out, f"the last good checkpoint goes on: {out}")
 
 
+def tensors(path):
+    """Of a checkpoint in f32: name -> values in order."""
+    with open(path, "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        header, body = json.loads(file.read(size)), file.read()
+    return {name: struct.unpack(f"<{(e['data_offsets'][1] - e['data_offsets'][0]) // 4}f", body[slice(*e["data_offsets"])])
+            for name, e in header.items() if name != "__metadata__" and e["dtype"] == "F32"}
+
+
+def items_for_users():
+    factors = 4
+    does("train", "recommender", "--attr", f"factors={factors}", "--epochs", "1", "--checkpoint", "r.safetensors")
+    table = tensors("r.safetensors")
+    users, items = len(table["user.bias"]), len(table["item.bias"])
+
+    def ratings(user):
+        p, q = table["user.factors"][user * factors:], table["item.factors"]
+        return [3.5 + table["user.bias"][user] + table["item.bias"][i] + sum(p[f] * q[i * factors + f] for f in range(factors))
+                for i in range(items)]
+    asked = [0, users - 1]
+    answers = json.loads(does("predict", "recommender", "r.safetensors", "--user", str(asked[0]), "--user", str(asked[1]), "--top", "7",
+                              "--json"))["predictions"]
+    check([a["user"] for a in answers] == asked, f"users: {answers}")
+    for answer in answers:
+        of_user = ratings(answer["user"])
+        best = sorted(of_user, reverse=True)[:7]
+        check(len(answer["top"]) == 7 and len({e["item"] for e in answer["top"]}) == 7, f"items: {answer}")
+        for entry, rating in zip(answer["top"], best):
+            check(abs(entry["rating"] - rating) < 1e-4 and abs(of_user[entry["item"]] - rating) < 1e-4, f"{entry}, not {rating}")
+    out = does("predict", "recommender", "r.safetensors", "--user", "3")
+    check(re.match(r"user 3:\n(  \d\.\d\d  item \d+\n){5}$", out), out)
+    ask = "predict", "recommender", "r.safetensors"
+    refuses(rf"give --user, 0 to {users - 1}, and no other input", *ask)
+    refuses(rf"--user {users}: the model has users 0 to {users - 1}", *ask, "--user", str(users))
+    refuses("--attr: model recommender is served as it was trained", *ask, "--user", "0", "--attr", "top=3")
+    every = json.loads(does(*ask, "--user", "0", "--top", str(items + 1), "--json"))["predictions"][0]["top"]
+    check(sorted(e["item"] for e in every) == list(range(items)), "--top beyond the items does not list all")
+    refuses("no other input", *ask, "--user", "0", "--index", "0")
+    refuses("top 5: only an inference finds films", "train", "recommender", "--attr", "top=5")
+    does("train", "toy", "--batch", "50", "--epochs", "1", "--checkpoint", "toy.safetensors")
+    refuses("--user: model toy has no users", "predict", "toy", "toy.safetensors", "--index", "0", "--user", "1")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for test in (images, layouts, digits, sequences, losses_that_are_not_finite):
+        for test in (images, layouts, digits, sequences, items_for_users, losses_that_are_not_finite):
             test()
         os.chdir("/")
     return 1 if failures else 0

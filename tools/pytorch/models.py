@@ -771,8 +771,8 @@ class Llama(Model):
 
 class Recommender(Model):
     """Factors with biases. The loss of a step is the mean square error; the gradient is that of the sum of the squares, each with
-    its decay, halved."""
-    defaults = {"batch": 1 << 16, "users": 6040, "items": 3952, "factors": 64}
+    its decay, halved. With `top` an inference finds the items that users would rate highest."""
+    defaults = {"batch": 1 << 16, "users": 6040, "items": 3952, "factors": 64, "top": 0}
     learning_rate, adam, gradients = 0.005, False, False
 
     def build(self, a):
@@ -781,6 +781,8 @@ class Recommender(Model):
 
     def inputs(self):
         a = self.a
+        if a.top:
+            return [("x", True, (a.batch,), below(a.users)), ("label", False, (a.batch,), uniform(0.5, 5))]
         return [("x", True, (a.batch,), below(a.users)), ("item", True, (a.batch,), below(a.items)),
                 ("label", False, (a.batch,), uniform(0.5, 5))]
 
@@ -788,7 +790,10 @@ class Recommender(Model):
         d.parameter("user.factors", self.p, normal(0, 0.1)), d.parameter("item.factors", self.q, normal(0, 0.1))
         d.parameter("user.bias", self.bu, constant(0)), d.parameter("item.bias", self.bi, constant(0))
 
-    def forward(self, user, item):
+    def forward(self, user, item=None):
+        if self.a.top:
+            rating, items = torch.addmm(self.bi, F.embedding(user, self.p), self.q.T).topk(self.a.top)
+            return rating + self.bu[user, None], items
         p, q, bu, bi = F.embedding(user, self.p), F.embedding(item, self.q), self.bu[user], self.bi[item]
         decay = 0.02 * ((p * p).sum() + (q * q).sum() + (bu * bu).sum() + (bi * bi).sum())
         return 3.5 + bu + bi + (p * q).sum(1), decay

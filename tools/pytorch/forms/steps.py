@@ -76,6 +76,8 @@ def inference(name):
     def fill(w):
         if w.params.get("int8"):
             raise NoForm("no form quantises a network's products")
+        if name == "recommender" and not w.params.get("top"):
+            raise NoForm("without top it answers nothing")
         model, [(*inputs, _)], mixed = model_of(name, w)
         model.eval()
         model.fold()
@@ -89,7 +91,7 @@ def inference(name):
         def channels_last():
             model.to(memory_format=torch.channels_last)
             return server(inputs=[inputs[0].contiguous(memory_format=torch.channels_last)] + inputs[1:])
-        w.form("eager", server(), "")
+        w.forms.append(Form("eager", server(), "", False))
         w.late.append(Form("compile", lambda: server(torch.compile(model)), "", False))
         if model.images:  # last: it changes the model
             w.late.append(Form("eager channels_last", channels_last, "", False))
@@ -97,4 +99,4 @@ def inference(name):
 
 
 FORMS |= {"step/" + name: training_step(name) for name in STEPS}
-FORMS |= {"infer/" + name: inference(name) for name in STEPS if name != "recommender"}  # it has no answer to serve
+FORMS |= {"infer/" + name: inference(name) for name in STEPS}

@@ -109,6 +109,11 @@ void Model::require_served() const {
     if (!a.is_default && std::find(std::begin(kOfSteps), std::end(kOfSteps), a.name) != std::end(kOfSteps))
       throw Error("model {}: {} {}: only a training step has it; an inference allows its default", name(), a.name,
                   a.text());
+  CpuContext cpu(1);
+  Tape tape(cpu, Tape::preferences_for(Device::cpu));
+  evaluate(tape);
+  if (std::none_of(tape.outputs().begin(), tape.outputs().end(), [](const auto& o) { return o.first == "logits"; }))
+    throw Error("model {}: {} gives a loss and no answer, so that there is nothing to serve", name(), label());
 }
 
 Model Model::with(std::string_view attribute, std::string_view text) const {

@@ -60,7 +60,8 @@ class Model {
   Model with(const std::vector<std::pair<std::string, std::string>>& attributes) const;
   Model with_words(std::string_view words) const;
   void require_trained() const;  // throws Error that says why no training step has these attributes
-  void require_served() const;   // throws Error where an attribute is set that an inference takes no notice of
+  // Throws Error where an attribute is set that an inference takes no notice of, and where it answers nothing.
+  void require_served() const;
   void train(Tape& tape) const;
   void evaluate(Tape& tape) const { self_->evaluate(tape); }
   void adapt(Checkpoint& checkpoint) const { self_->adapt(checkpoint); }

@@ -65,6 +65,7 @@ says 2 'lenet: mixed 1: only a training step has it; an inference allows its def
 says 2 'mlp: optimiser adam: only a training step has it; an inference allows its default' --case 'infer/mlp batch:1 optimiser:adam'
 says 2 'resnet50: head_only 1: only a training step has it; an inference allows its default' --case 'infer/resnet50 batch:1 head_only:1'
 says 2 'transformer: dropout 0: only a training step has it; an inference allows its default' --case 'infer/transformer batch:1 dropout:0'
+says 2 'recommender: f32/batch:8 gives a loss and no answer, so that there is nothing to serve' --case 'infer/recommender batch:8'
 says 2 'lenet: replicas 4: only a training step has it; an inference allows its default' --case 'infer/lenet batch:1 replicas:4'
 says 2 'gpt2: replicas 2: it clips gradients to a norm, which would be formed over all replicas' --case 'step/gpt2 batch:1 replicas:2'
 says 2 "model lenet has no attribute 'recompute'; known are dtype batch layout" --case 'step/lenet batch:4 recompute:1'

@@ -64,8 +64,21 @@ bool has_case(const Registered& op, const std::string& text) {
   });
 }
 
+// Whether a case of the tests in this element type has a plan. Of cuda.* its simt twin is asked, since a GPU may lack a
+// type that another has. Where an implementation is not built here, nothing is known, and this is true.
+bool serves(const Op& op, const std::string& implementation, const std::string& dtype, Devices& devices) {
+  std::string no_device;
+  const Device device = device_of(implementation);
+  if (device == Device::cuda || !find_implementation(op.name, implementation) || !devices.open(device, no_device))
+    return true;
+  for (const ProblemCase& c : op.cases(Scale::test))
+    if (name_of(c.problem.dtype()) == dtype && unavailable_reason(c.problem, implementation, devices).empty())
+      return true;
+  return false;
+}
+
 // What is missing of one op.
-std::vector<std::string> missing_of_op(const Json& catalogue, const Json& wanted) {
+std::vector<std::string> missing_of_op(const Json& catalogue, const Json& wanted, Devices& devices) {
   const auto op = ops().find(wanted.at("op").get<std::string>());
   if (op == ops().end()) return {"op"};
   const Registered has = registered(op->second);
@@ -75,11 +88,16 @@ std::vector<std::string> missing_of_op(const Json& catalogue, const Json& wanted
       if (!present.contains(name.get<std::string>()))
         all.push_back(fmt::format("{} {}", kind, name.get<std::string>()));
   };
-  require("implementation",
-          wanted.contains("implementations") ? wanted["implementations"] : catalogue["implementations"],
-          has.implementations);
+  const Json& own = wanted.contains("implementations") ? wanted["implementations"] : catalogue.at("implementations");
+  const Json& dtypes = wanted.contains("dtypes") ? wanted["dtypes"] : catalogue.at("dtypes");
+  require("implementation", own, has.implementations);
   if (wanted.contains("also")) require("implementation", wanted["also"], has.implementations);
-  require("dtype", wanted.contains("dtypes") ? wanted["dtypes"] : catalogue.at("dtypes"), has.dtypes);
+  require("dtype", dtypes, has.dtypes);
+  for (const Json& name : own)
+    for (const Json& dtype : dtypes)
+      if (const auto d = dtype.get<std::string>(), i = name.get<std::string>();
+          has.dtypes.contains(d) && !serves(op->second, i, d, devices))
+        all.push_back(fmt::format("dtype {} of {}", d, i));
   require("attribute", wanted.at("attributes"), has.attributes);
   if (wanted.contains("shapes"))
     for (const Json& list : wanted["shapes"])
@@ -101,9 +119,10 @@ std::vector<Missing> missing_of(std::string_view text) {
       if (reason.empty() || !exceptions.insert({{op, what}, reason}).second)
         throw Error("the catalogue's exception '{}' of {} stands twice or has no reason", what, op);
     }
+    Devices devices(1);
     for (const Json& wanted : catalogue.at("ops")) {
       const auto op = wanted.at("op").get<std::string>();
-      for (std::string& what : missing_of_op(catalogue, wanted)) {
+      for (std::string& what : missing_of_op(catalogue, wanted, devices)) {
         const auto exception = exceptions.find({op, what});
         std::string reason;
         if (exception != exceptions.end()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares ops/catalogue.json, what the suite is to cover, with the registry. Used by `duet list --missing`, and so by
-// the test catalogue.coverage.
+// Compares ops/catalogue.json, what the suite is to cover, with the registry, and asks the implementations of Duet's own
+// that run here which element types they serve. Used by `duet list --missing`, and so by the test catalogue.coverage.
 #pragma once
 #include <string>
 #include <string_view>
@@ -10,7 +10,8 @@ namespace duet {
 
 struct Missing {
   std::string op;
-  std::string what;    // "op", "implementation cuda.cub", "dtype f16", "attribute k", "shape rows:1 cols:7"
+  std::string what;    // "op", "implementation cuda.cub", "dtype f16", "dtype f16 of cpu.tuned", "attribute k",
+                       // "shape rows:1 cols:7"
   std::string reason;  // of the catalogue's exception; empty: there is none, which is an error
 };
 

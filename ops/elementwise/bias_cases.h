@@ -36,6 +36,7 @@ inline Cases bias_cases(Scale scale) {
       {"BERT-base, 16 x 384 tokens, 768 features", "outer:6144 c:768 inner:1"},
       {"ResNet-50 conv1 output, batch 256", "outer:256 c:64 inner:12544 act:relu"},
       {"ResNet-50 last stage, batch 256", "outer:256 c:2048 inner:49 act:relu"},
+      {"1 GiB an f32 tensor", "outer:32768 c:8192 inner:1"},
   };
   if (scale == Scale::sweep) return sweep("outer", 1, 16384, "c:1024");
   return across(kFloatTypes, by_scale(scale, test, standard, more));

@@ -35,6 +35,7 @@ inline Cases quantise_cases(Scale scale, const Cases& odd) {
   const Cases more{
       {"ResNet-50 conv1 output, batch 256, by channel", "outer:256 c:64 inner:12544"},
       {"Llama-3-8B, 14336 -> 4096: weights by output channel", "outer:1 c:4096 inner:14336"},
+      {"1 GiB an f32 tensor, one scale", "outer:1 c:1 inner:268435456"},
   };
   return concat({with_odd(scale, across(kFloatTypes, by_scale(scale, test, standard, more)), odd),
                  by_scale(scale, {}, {}, {}, sweep("inner", 1024, 16777216, "outer:1 c:1"))});

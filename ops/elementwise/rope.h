@@ -57,6 +57,7 @@ inline Cases cases(Scale scale, const Cases& odd) {
   const Cases more{
       {"Llama 2 7B, 8 x 4096 tokens", "B:8 T:4096 H:32 D:128"},
       {"Llama 3 8B, keys of 8 x 4096 tokens", "B:8 T:4096 H:8 D:128 base:500000"},
+      {"Llama 2 70B, 8 x 4096 tokens: 1 GiB an f32 tensor", "B:8 T:4096 H:64 D:128"},
   };
   return concat(
       {with_odd(scale,

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "core/error.h"
+#include "core/registry.h"
 
 namespace duet {
 namespace {
@@ -41,6 +42,13 @@ TEST(Catalogue, WhatIsMissingIsSeen) {
   EXPECT_THAT(missing(R"(, "also": ["cuda.magic"])"), ElementsAre("softmax: implementation cuda.magic"));
   EXPECT_THAT(missing(R"(, "dtypes": ["f32", "i8"])"), ElementsAre("softmax: dtype i8"));
   EXPECT_THAT(missing("", "", "relu"), ElementsAre("relu: attribute rows", "relu: attribute cols"));
+}
+
+// Each implementation of Duet's own is to serve each type. OpenBLAS, taken for one here, has no product of 8 bits.
+TEST(Catalogue, ATypeThatAnImplementationDoesNotServeIsSeen) {
+  if (!find_implementation("gemm", "cpu.openblas")) GTEST_SKIP() << "OpenBLAS is not built in";
+  EXPECT_THAT(missing(R"(, "implementations": ["cpu.openblas", "cpu.tuned"], "dtypes": ["f32", "i8"])", "", "gemm"),
+              ElementsAre("gemm: dtype i8 of cpu.openblas", "gemm: attribute rows", "gemm: attribute cols"));
 }
 
 TEST(Catalogue, AShapeThatIsMissingIsSeen) {

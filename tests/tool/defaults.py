@@ -12,7 +12,7 @@ import tempfile
 LIMIT_S = 300
 DUET = os.path.abspath(os.environ["DUET_BIN"] + "/duet")
 # Model: options, the result of the test that is looked at, what it is by chance, its bound, and what it was on an AMD EPYC
-# with AVX2, 2026-11-28.
+# with AVX2, 2026-11-28 (resnet50: with AVX-512, 2026-11-29).
 MODELS = {
     "toy": ("", "accuracy", 50, 60, 82.6),
     "mlp": ("", "accuracy", 10, 85, 97.95),
@@ -20,6 +20,7 @@ MODELS = {
     "lenet": ("--epochs 1", "accuracy", 10, 20, 30.3),
     "cifar_cnn": ("--epochs 1 --attr width=8", "accuracy", 10, 20, 32.75),
     "image_cnn": ("--epochs 1", "accuracy", 10, 17, 25.3),
+    "resnet50": ("", "accuracy", 10, 25, 41.0),
     "imdb_bilstm": ("--attr T=24", "accuracy", 50, 80, 90.35),
     "lstm_scorer": ("--attr T=8 --attr units=32", "accuracy", 50, 80, 100),
     "transformer_small": ("--epochs 1", "accuracy", 4, 80, 100),

@@ -10,7 +10,7 @@ import tempfile
 import numpy
 import torch
 
-from pytorch import forms, measure, run_file, work
+from pytorch import clock, forms, measure, run_file, work
 
 MAX_CASES = 3        # of an op
 MAX_BYTES = 4e6      # of a case's tensors
@@ -83,22 +83,24 @@ def compared(form, got, want, nhwc):
     return worst, where
 
 
-def one_case(duet, op, label):
-    """Rows of the forms. Each is made anew, from the same random numbers: some work in place."""
+def one_case(duet, op, label, compiled):
+    """Rows of the forms; where `compiled` is set, of the compiled ones as well. Each is made anew, from the same random numbers: some
+    work in place."""
     dtype, params = run_file.of_label(label)
     rows, index, want = [], 0, None
     while True:
         torch.manual_seed(1)
         made = measure.build(op, params, dtype, checking=True)
-        if index >= len(made.forms):
+        forms_of_case = made.forms + (made.late if compiled else [])
+        if index >= len(forms_of_case):
             return rows
-        form = made.forms[index]
+        form = forms_of_case[index]
         inputs = {name: as_array(tensor) for name, tensor in made.inputs.items()}
         index += 1
         row = {"case": f"{op}/{label}", "form": form.name}
         try:
-            with measure.gradients(form):
-                got = form.call()
+            with measure.gradients(form), clock.limit(measure.COMPILE_S if measure.is_compiled(form) else 0):
+                got = measure.started(form, form in made.late)()
             if made.random:
                 rows.append(dict(row, status="ran", reason="not compared: PyTorch draws other numbers, or keeps another reserve"))
                 continue
@@ -107,7 +109,8 @@ def one_case(duet, op, label):
                     want = reference(duet, op, label, inputs, folder)
             error, where = compared(form, got, want, made.nhwc)
         except Exception as error:
-            rows.append(dict(row, status="failed", reason=measure.first_line(error)))
+            status = "no form" if measure.is_compiled(form) else "failed"
+            rows.append(dict(row, status=status, reason=measure.first_line(error)))
             continue
         rows.append(dict(row, status="right" if error <= 1 else "wrong",
                          reason=f"error {error:.3g} of what is allowed{' in ' + where if where else ''}"))
@@ -118,11 +121,11 @@ def as_array(tensor):
     return (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16, torch.float8_e4m3fn) else tensor).contiguous().numpy().copy()
 
 
-def one_op(duet, op):
+def one_op(duet, op, compiled):
     rows, done = [], 0
     for label in small_cases(duet, op):
         try:
-            made = one_case(duet, op, label)
+            made = one_case(duet, op, label, compiled)
             done += 1
         except work.NoForm as error:
             made = [{"case": f"{op}/{label}", "status": "no form", "reason": str(error)}]
@@ -142,5 +145,5 @@ def all_ops(request):
         if op in forms.ABSENT:
             rows.append({"case": op, "status": "no form", "reason": forms.ABSENT[op]})
         elif op in forms.FORMS:
-            rows += one_op(request["check"], op)
+            rows += one_op(request["check"], op, request["compile"])
     return rows

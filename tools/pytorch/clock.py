@@ -45,9 +45,9 @@ def median(values):
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def measure(call, budget_s):
+def measure(call, budget_s, before=None):
     """Seconds of one call: the median of the undisturbed samples. Where there are too few, the smallest sample (a mean would
-    be dominated by the disturbance), with `disturbed` set."""
+    be dominated by the disturbance), with `disturbed` set. before() runs ahead of each sample and is not counted."""
     spent, calls = 0.0, 0
     while spent < WARM_UP_S or calls < 3:
         start = time.perf_counter()
@@ -63,6 +63,8 @@ def measure(call, budget_s):
         if len(every) >= MIN_CLEAN and (passed > (budget_s if len(clean) >= MIN_CLEAN else MAX_BUDGETS * budget_s)
                                            or len(clean) >= MAX_SAMPLES):
             break
+        if before:
+            before()
         waited, began = waited_s(), time.perf_counter()
         for _ in range(batch):
             call()

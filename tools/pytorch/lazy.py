@@ -18,3 +18,4 @@ class Lazy:
 torch = Lazy("torch")
 F = Lazy("torch.nn.functional")
 aten = Lazy("torch", "ops", "aten")
+functorch_config = Lazy("torch._functorch.config")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One case in PyTorch: its inputs under the names of Duet's tensors, and the forms in which PyTorch offers the work. The
 functions of pytorch/forms/ fill it; measure.py times each form, check.py compares what it returns with Duet's reference."""
-from pytorch.lazy import torch
+from pytorch.lazy import functorch_config, torch
 
 
 class NoForm(Exception):
@@ -9,7 +9,8 @@ class NoForm(Exception):
 
 
 class Form:
-    """`call` does the work once and returns the tensors that `outputs` names ("y lse"; "-": a result that Duet lacks)."""
+    """`call` does the work once and returns the tensors that `outputs` names ("y lse"; "-": a result that Duet lacks). Of a late form
+    `call` makes such a function, which costs something: a compilation, or another layout."""
 
     def __init__(self, name, call, outputs, gradients):
         self.name, self.call, self.outputs, self.gradients = name, call, outputs.split(), gradients
@@ -24,6 +25,7 @@ class Work:
                   "f8e4m3": torch.float8_e4m3fn}[dtype]
         self.read, self.inputs, self.forms, self.late, self.differentiable = {"math"}, {}, [], [], None
         self.nhwc = params.get("layout") == "nhwc"
+        self.changed = []  # (a tensor that the work changes, a copy)
         self.random = False  # PyTorch draws other random numbers: the values cannot be compared
 
     def p(self, name, default=None):
@@ -65,42 +67,75 @@ class Work:
         return [("", [v.contiguous() for v in tensors]),
                 (" channels_last", [v.contiguous(memory_format=last) for v in tensors])]
 
-    # --- forms
+    def inout(self, tensor):
+        """The work changes this tensor: it is brought back before each sample, as bench_all does."""
+        self.changed.append((tensor, tensor.clone()))
+        return tensor
 
-    def form(self, name, call, outputs="y", gradients=False):
+    def bring_back(self):
+        for tensor, kept in self.changed:
+            tensor.copy_(kept)
+
+    # --- forms. Compiled ones are whole graphs: where dynamo would run a part of one eagerly, there is no such form. Only of optimisers,
+    # whose step has eager parts by design, it may.
+
+    def form(self, name, call, outputs="y", gradients=False, whole=True):
+        """Eager, and compiled; but where `call` asks autograd for gradients, compiled() says which part is compiled."""
         self.forms.append(Form(name, call, outputs, gradients))
+        if not gradients:
+            self.late.append(Form("compile " + name, lambda: torch.compile(call, fullgraph=whole), outputs, gradients))
 
-    def function(self, name, function, args, outputs="y", gradients=False):
-        """A form without side effects, which torch.compile takes as well."""
-        self.form(name, lambda: function(*args), outputs, gradients)
+    def function(self, name, function, args, outputs="y"):
+        """A form without side effects: compiled, it gets its tensors as arguments."""
+        self.forms.append(Form(name, lambda: function(*args), outputs, False))
 
         def compiled():
-            made = torch.compile(function)
+            made = torch.compile(function, fullgraph=True)
             return lambda: made(*args)
-        self.late.append(Form("compile " + name, compiled, outputs, gradients))
+        self.late.append(Form("compile " + name, compiled, outputs, False))
+
+    def compiled(self, name, function, use, outputs):
+        """A form with gradients whose `function` is compiled: use(the compiled function) makes the call."""
+        self.late.append(Form("compile " + name, lambda: use(torch.compile(function, fullgraph=True)), outputs, True))
 
     def pair(self, function, args, inputs):
         """The forward pass `function(*args)` for autograd: its first output's gradients by the first `inputs` of args."""
         self.differentiable = function, args, inputs
 
 
+def _leaves(args, count):
+    return [v.detach().requires_grad_() if i < count else v for i, v in enumerate(args)]
+
+
 def backward_of(work, outputs, names):
-    """autograd's backward pass alone: the forward pass ran before, its graph is kept. `names`: of the gradients of its results; None:
-    the gradient is 1."""
-    function, args, count = work.differentiable
-    args = [v.detach().requires_grad_() if i < count else v for i, v in enumerate(args)]
-    with torch.enable_grad():
-        result = function(*args)
-    made = [result] if torch.is_tensor(result) else list(result)
-    made = made[:len(names)]
-    seeds = [work.normal(name, *y.shape, dtype=y.dtype) if name else torch.ones_like(y) for name, y in zip(names, made)]
-    work.form("autograd", lambda: torch.autograd.grad(made, args[:count], seeds, retain_graph=True), outputs, gradients=True)
+    """autograd's backward pass alone: the forward pass ran before, its graph is kept. `names`: of the gradients of its results, or
+    the gradients themselves; None: the gradient is 1."""
+    function, given, count = work.differentiable
+
+    def made_of(function, args):
+        with torch.enable_grad():
+            result = function(*args)
+        return ([result] if torch.is_tensor(result) else list(result))[:len(names)]
+
+    def graph(function):
+        args = _leaves(given, count)
+        made = made_of(function, args)
+        return lambda: torch.autograd.grad(made, args[:count], seeds, retain_graph=True)
+
+    def kept(function):  # a compiled graph that is kept may not give its buffers away
+        with functorch_config.patch(donated_buffer=False):
+            return graph(function)
+    like = made_of(function, given)
+    seeds = [torch.ones_like(y) if name is None else work.normal(name, *y.shape, dtype=y.dtype) if isinstance(name, str) else name
+             for name, y in zip(names, like)]
+    work.form("autograd", graph(function), outputs, gradients=True)
+    work.compiled("autograd", function, kept, outputs)
 
 
 def forward_and_backward(work):
     """Replaces the forms of a forward pass by the pass with its backward, as autograd runs both."""
     function, args, count = work.differentiable
-    args = [v.detach().requires_grad_() if i < count else v for i, v in enumerate(args)]
+    args = _leaves(args, count)
 
     def first(function):
         result = function(*args)
@@ -112,4 +147,5 @@ def forward_and_backward(work):
     def both(function):
         return lambda: torch.autograd.grad(first(function), args[:count], seed)
     work.forms = [Form("autograd", both(function), "", True)]
-    work.late = [Form("compile", lambda: both(torch.compile(function)), "", True)]
+    work.late = []
+    work.compiled("autograd", function, both, "")

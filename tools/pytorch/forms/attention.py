@@ -103,7 +103,5 @@ def attention_backward(w):
                lambda: aten._scaled_dot_product_flash_attention_for_cpu_backward(dy, q, k, v, out, lse, 0.0, causal, scale=scale),
                "dq dk dv")
     else:
-        leaves = [t.detach().requires_grad_() for t in (q, k, v)]
-        with torch.enable_grad():
-            made = function(*leaves)
-        w.form("autograd", lambda: torch.autograd.grad(made, leaves, dy, retain_graph=True), "dq dk dv", gradients=True)
+        w.pair(function, (q, k, v), 3)
+        backward_of(w, "dq dk dv", [dy])

@@ -62,9 +62,12 @@ def gemm(w):
 def gemm_acc(w):
     a, b, shape = _factors(w)
     alpha = w.p("alpha", 1.0)
-    c = w.normal("c", *((1,) + shape if len(shape) == 2 else shape))
-    add = (c[0].addmm_ if len(shape) == 2 else c.baddbmm_)
-    w.form("addmm_" if len(shape) == 2 else "baddbmm_", lambda: add(a, b, alpha=alpha), "c")
+    c = w.inout(w.normal("c", *((1,) + shape if len(shape) == 2 else shape)))
+    one = c[0]
+    if len(shape) == 2:
+        w.form("addmm_", lambda: one.addmm_(a, b, alpha=alpha), "c")
+    else:
+        w.form("baddbmm_", lambda: c.baddbmm_(a, b, alpha=alpha), "c")
 
 
 @op("gemv")

@@ -55,6 +55,7 @@ def cross_entropy_fused(w):
             value = loss(x)
         return value.detach(), torch.autograd.grad(value, x, seed)[0]
     w.form("cross_entropy, autograd", lambda: step(loss), "loss dx", gradients=True)
+    w.compiled("cross_entropy, autograd", loss, lambda made: lambda: step(made), "loss dx")
 
 
 @op("bce_logits")

@@ -33,7 +33,7 @@ def _steps(w, make, state, forms):
                 p.copy_(weights.detach())
             return [p.detach()] + ([weights.detach()] if mixed else []) + list(kept.values()) + ([step + 1] if step is not None else [])
         names = ["p"] + (["master"] if mixed else []) + list(state) + (["step"] if step is not None else [])
-        w.form(next(iter(form)), call, " ".join(names))
+        w.form(next(iter(form)), call, " ".join(names), whole=False)
 
 
 FUSED, FOREACH = {"fused": True}, {"foreach": True}

@@ -51,10 +51,16 @@ def max_pool2d_training(w):
     for suffix, (x, dy) in w.layouts(x, dy):
         leaf = x.detach().requires_grad_()
 
-        def both(leaf=leaf, dy=dy):
-            y = F.max_pool2d(leaf, *window, dil)
-            return [y.detach(), *torch.autograd.grad(y, leaf, dy)]
-        w.form("autograd" + suffix, both, "y dx", gradients=True)
+        def pool(x):
+            return F.max_pool2d(x, *window, dil)
+
+        def both(pool, leaf=leaf, dy=dy):
+            def call():
+                y = pool(leaf)
+                return [y.detach(), *torch.autograd.grad(y, leaf, dy)]
+            return call
+        w.form("autograd" + suffix, both(pool), "y dx", gradients=True)
+        w.compiled("autograd" + suffix, pool, both, "y dx")
 
 
 def _undilated(dil):

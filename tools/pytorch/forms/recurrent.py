@@ -3,8 +3,9 @@ import math
 
 from pytorch.forms import op
 from pytorch.lazy import torch
-from pytorch.work import NoForm, backward_of
+from pytorch.work import backward_of
 
+# dynamo traces none of PyTorch's recurrent layers: their passes with gradients have no compiled form.
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
 
 
@@ -13,9 +14,9 @@ def _swapped(v, cell, H):
     return torch.cat([v[H:2 * H], v[:H], v[2 * H:]]) if cell == "gru" else v
 
 
-def _layers(w, cell, L=1):
-    """L layers as a function of x, h0, (c0,) and the weights, and those arguments. Duet's gru has its gates in the order z r n,
-    PyTorch's r z n."""
+def _layers(w, cell, L=1, dropout=0.0):
+    """L layers, with dropout between them, as a function of x, h0, (c0,) and the weights, and those arguments. Duet's gru has its gates
+    in the order z r n, PyTorch's r z n."""
     T, B, I, H, G = w.p("T"), w.p("B"), w.p("I"), w.p("H"), GATES[cell]
     D = 2 if w.p("bidirectional", 0) else 1
     reach = 1 / max(1, H) ** 0.5
@@ -38,8 +39,8 @@ def _layers(w, cell, L=1):
     def function(x, *rest):
         state, flat = rest[:len(rest) - 4 * L * D], rest[len(rest) - 4 * L * D:]
         if padded is not None:
-            return _packed(run, padded, x, state, flat, T, L, D)
-        return run(x, list(state) if cell == "lstm" else state[0], list(flat), True, L, 0.0, torch.is_grad_enabled(), D == 2, False)
+            return _packed(run, padded, x, state, flat, T, L, D, dropout)
+        return run(x, list(state) if cell == "lstm" else state[0], list(flat), True, L, dropout, torch.is_grad_enabled(), D == 2, False)
     return function, (x, *state, *flat)
 
 
@@ -52,11 +53,11 @@ def _lengths(w, B, T):
     return w.given("lengths", torch.tensor([max(1, T - (T - 1) * rank // max(1, B - 1)) for rank in ranks], dtype=torch.int32))
 
 
-def _packed(run, lengths, x, state, flat, T, L, D):
+def _packed(run, lengths, x, state, flat, T, L, D, dropout):
     """As torch.nn.LSTM has it: the batch sorted and packed, computed, padded again."""
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths.clamp(1, T), enforce_sorted=False)
     state = [v.index_select(1, packed.sorted_indices) for v in state]
-    y, *last = run(packed.data, packed.batch_sizes, state if len(state) == 2 else state[0], list(flat), True, L, 0.0,
+    y, *last = run(packed.data, packed.batch_sizes, state if len(state) == 2 else state[0], list(flat), True, L, dropout,
                    torch.is_grad_enabled(), D == 2)
     result = torch.nn.utils.rnn.PackedSequence(y, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
     y, _ = torch.nn.utils.rnn.pad_packed_sequence(result, total_length=T)
@@ -68,9 +69,9 @@ def recurrent(w, cell):
     function, args = _layers(w, cell)
     w.p("last_only", 0)
     outputs = "y hT cT" if cell == "lstm" else "y hT"
-    w.form(cell + ", inference", lambda: function(*args), outputs)
-    if not w.p("inference", 0):  # the pass of training keeps what its backward pass needs; PyTorch is then slower
-        w.forms.clear()
+    if w.p("inference", 0):
+        w.form(cell + ", inference", lambda: function(*args), outputs)
+    else:  # the pass of training keeps what its backward pass needs; PyTorch is then slower
         training = [v.detach().requires_grad_() for v in args]
         w.form(cell, lambda: [v.detach() for v in function(*training)], outputs, gradients=True)
     w.pair(function, args, len(args))
@@ -80,10 +81,10 @@ def recurrent(w, cell):
 def recurrent_training(w, name):
     """The forward pass and autograd's backward pass behind it."""
     cell = name.removesuffix("_training")
-    if w.p("dropout", 0) > 0:
-        raise NoForm("PyTorch draws the masks of dropout between layers by itself")
-    L, D = w.p("layers", 1), 2 if w.p("bidirectional", 0) else 1
-    function, args = _layers(w, cell, L)
+    dropout, L, D = w.p("dropout", 0.0), w.p("layers", 1), 2 if w.p("bidirectional", 0) else 1
+    w.p("seed", 0)
+    w.random = dropout > 0 and L > 1
+    function, args = _layers(w, cell, L, dropout)
     leaves = [v.detach().requires_grad_() for v in args]
     made = function(*args)
     states = ["h", "c"] if cell == "lstm" else ["h"]

@@ -3,13 +3,14 @@
 // which divides it among threads. A pixel of dx reads dy as a pixel of y reads x: dx (c, pixels) = w' (c, k r s) dy (k
 // r s, pixels), or with nhwc the same transposed. With strides, the pixels whose row and column leave the same
 // remainders are reached by the same taps: each such phase is a product of its own, and no product with a zero in
-// between is formed (arXiv:1603.07285, 4.6). Three ways: depthwise, by columns (col2im), and the general one; the
-// function at the end chooses.
+// between is formed (arXiv:1603.07285, 4.6). Four ways: depthwise, image by image (im2col), by columns of several images
+// in cache (col2im), and the general one; the function at the end chooses.
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "core/registration.h"
+#include "cpu_ref/conv/conv2d_backward_im2col.h"
 #include "cpu_ref/conv/depthwise.h"
 #include "cpu_ref/conv/pixels.h"
 #include "cpu_ref/scratch.h"
@@ -199,12 +200,26 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
   return Plan(std::move(run)).with(algorithm, std::move(workspace));
 }
 
+// Where each image by itself is faster than all in one implicit product: a filter of one tap, whose columns are dx
+// itself; strides, whose phases would be stored pixel by pixel; and so few pixels that an implicit product packs the
+// filter for them alone. With few pixels in an image, a batch has to be one product to fill the vectors.
+bool image_by_image(const Conv2d& p) {
+  constexpr int64_t kManyPixels = 512, kFewPixels = 256, kTinyImage = 64;
+  const int64_t pixels = p.ho() * p.wo();
+  if (p.layout == Layout::nhwc || p.n * p.c * pixels == 0) return false;
+  const bool many = pixels >= kManyPixels, few = p.n * pixels <= kFewPixels;
+  if (p.stride_h > 1 || p.stride_w > 1) return many || few;
+  if (p.r * p.s == 1 && p.pad_h == 0 && p.pad_w == 0) return many || p.n == 1;
+  return few && pixels <= kTinyImage;
+}
+
 Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& cpu) {
   using P = Conv2dBackwardData;
   const Conv2d& p = problem.conv;
   if (p.math == Math::tf32) return Unsupported{"no TF32 on a CPU"};
   if (p.dtype == DType::f64) return Unsupported{"dtype f64"};
   if (engine::is_depthwise(p)) return depthwise(p, cpu);
+  if (image_by_image(p)) return data_image_by_image(p, cpu);
   if (columns_are_faster(p) && p.n * p.c > 0) return by_columns(p, cpu);
   const bool last = p.layout == Layout::nhwc;
   const int64_t size = size_of(p.dtype), channel_step = last ? 1 : p.h * p.w;

@@ -12,6 +12,7 @@
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/conv/col2im.h"
+#include "cpu_ref/conv/conv2d_backward_im2col.h"
 #include "cpu_ref/conv/im2col.h"
 #include "cpu_ref/gemm/engine.h"
 #include "ops/conv/conv2d_backward.h"
@@ -44,43 +45,8 @@ const char* unsupported_reason(const Conv2d& p) {  // null: none
 }
 
 Plan conv2d_backward_data_im2col(const Conv2dBackwardData& problem, CpuContext& cpu) {
-  using P = Conv2dBackwardData;
-  const Conv2d& p = problem.conv;
-  if (const char* reason = unsupported_reason(p)) return Unsupported{reason};
-  const bool itself = is_its_own_im2col(p);
-  const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
-  const Im2col taps = im2col_of_image(p);
-  WorkspaceLayout workspace;
-  Engine engine(cpu, workspace,
-                {.m = terms,
-                 .n = pixels,
-                 .k = p.group_k(),
-                 .result = itself ? p.dtype : DType::f32,
-                 .a = {.dtype = p.dtype},
-                 .b = {.dtype = p.dtype}},
-                p.groups);
-  const Col2im col2im(taps, cpu, workspace);
-  const auto matrix = workspace.add<float>(itself ? 0 : taps.rows() * pixels);
-  const std::string algorithm = engine.describe() + (itself ? "" : ", then col2im of one image");
-  auto run = [=, engine = std::move(engine)](Args t) {
-    const auto* w = static_cast<const char*>(t[P::filter].data);
-    const auto* dy = static_cast<const char*>(t[P::dy].data);
-    auto* dx = static_cast<char*>(t[P::dx].data);
-    float* const col = t.workspace(matrix);
-    for (int64_t image = 0; image < p.n; ++image) {
-      char* const to = dx + image * p.c * p.h * p.w * size;
-      engine.each(t, [&](int64_t group, float* memory) {
-        const Matrix weights(w + group * p.group_k() * terms * size, p.dtype, 1, terms);
-        const Matrix gradient(dy + (image * p.k + group * p.group_k()) * pixels * size, p.dtype, 1, pixels);
-        const int64_t first = group * terms * pixels;
-        const engine::Result columns = itself ? engine::Result{.c = to + first * size, .dtype = p.dtype, .step = pixels}
-                                              : engine::Result{.c = col + first, .dtype = DType::f32, .step = pixels};
-        engine.multiply(weights, gradient, columns, memory);
-      });
-      if (!itself) col2im(t, col, to);
-    }
-  };
-  return Plan(std::move(run)).with(algorithm, std::move(workspace));
+  if (const char* reason = unsupported_reason(problem.conv)) return Unsupported{reason};
+  return data_image_by_image(problem.conv, cpu);
 }
 DUET_REGISTER(conv2d_backward_data_im2col);  // cpu.im2col, like the next
 
@@ -134,5 +100,44 @@ Plan conv2d_backward_filter_im2col(const Conv2dBackwardFilter& problem, CpuConte
 }
 DUET_REGISTER(conv2d_backward_filter_im2col);
 }  // namespace
+
+Plan data_image_by_image(const Conv2d& p, CpuContext& cpu) {
+  using P = Conv2dBackwardData;
+  const bool itself = is_its_own_im2col(p);
+  const int64_t size = size_of(p.dtype), terms = p.group_c() * p.r * p.s, pixels = p.ho() * p.wo();
+  const Im2col taps = im2col_of_image(p);
+  WorkspaceLayout workspace;
+  Engine engine(cpu, workspace,
+                {.m = terms,
+                 .n = pixels,
+                 .k = p.group_k(),
+                 .result = itself ? p.dtype : DType::f32,
+                 .a = {.dtype = p.dtype},
+                 .b = {.dtype = p.dtype}},
+                p.groups);
+  const Col2im col2im(taps, cpu, workspace);
+  const auto matrix = workspace.add<float>(itself ? 0 : taps.rows() * pixels);
+  const std::string algorithm = engine.describe() + (itself ? "" : ", then col2im of one image");
+  auto run = [=, engine = std::move(engine)](Args t) {
+    const auto* w = static_cast<const char*>(t[P::filter].data);
+    const auto* dy = static_cast<const char*>(t[P::dy].data);
+    auto* dx = static_cast<char*>(t[P::dx].data);
+    float* const col = t.workspace(matrix);
+    for (int64_t image = 0; image < p.n; ++image) {
+      char* const to = dx + image * p.c * p.h * p.w * size;
+      engine.each(t, [&](int64_t group, float* memory) {
+        const Matrix weights(w + group * p.group_k() * terms * size, p.dtype, 1, terms);
+        const Matrix gradient(dy + (image * p.k + group * p.group_k()) * pixels * size, p.dtype, 1, pixels);
+        const int64_t first = group * terms * pixels;
+        const engine::Result columns = itself ? engine::Result{.c = to + first * size, .dtype = p.dtype, .step = pixels}
+                                              : engine::Result{.c = col + first, .dtype = DType::f32, .step = pixels};
+        engine.multiply(weights, gradient, columns, memory);
+      });
+      if (!itself) col2im(t, col, to);
+    }
+  };
+  return Plan(std::move(run)).with(algorithm, std::move(workspace));
+}
+
 }  // namespace duet
 #endif

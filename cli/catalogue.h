@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares ops/catalogue.json, what the suite is to cover, with the registry, and asks the implementations of Duet's own
-// that run here which element types they serve. Used by `duet list --missing`, and so by the test catalogue.coverage.
+// Compares ops/catalogue.json, what the suite is to cover, with the registry, and asks Duet's own implementations that
+// run here which element types they serve. Used by `duet list --missing`, and so by the test catalogue.coverage.
 #pragma once
 #include <string>
 #include <string_view>

@@ -3,8 +3,8 @@
 // which divides it among threads. A pixel of dx reads dy as a pixel of y reads x: dx (c, pixels) = w' (c, k r s) dy (k
 // r s, pixels), or with nhwc the same transposed. With strides, the pixels whose row and column leave the same
 // remainders are reached by the same taps: each such phase is a product of its own, and no product with a zero in
-// between is formed (arXiv:1603.07285, 4.6). Four ways: depthwise, image by image (im2col), by columns of several images
-// in cache (col2im), and the general one; the function at the end chooses.
+// between is formed (arXiv:1603.07285, 4.6). Four ways: depthwise, image by image (im2col), by columns of several
+// images in cache (col2im), and the general one; the function at the end chooses.
 #include <cstring>
 #include <string>
 #include <vector>

@@ -135,8 +135,8 @@ void spread_halves(const Pool2d& p, const T* dy, T* dx, int64_t first, int64_t l
   }
 }
 
-// The same two for nhwc, for rows [first, last) of the result, counted through all images. Vectors run along the channels
-// and end with their pixel.
+// The same two for nhwc, for rows [first, last) of the result, counted through all images. Vectors run along the
+// channels and end with their pixel.
 template <class T>
 void mean_pixel_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every test case of every model, timed and verified as bench_all does it: on a GPU as a training step and as an
-// inference, launched op by op and as one recorded graph; on the CPU as an inference. Other tests take the first case of
-// each model.
+// inference, launched op by op and as one recorded graph; on the CPU as an inference. Other tests take the first case
+// of each model.
 #include <gtest/gtest.h>
 
 #include <algorithm>

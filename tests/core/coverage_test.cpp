@@ -76,6 +76,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.tuned", "cpu.materialised", 0.05},
                     Way{"attention", "B:1 H:2 Tq:40 Tk:40 D:32", 0, 0, "cpu.materialised", "cpu.tuned", 0.05}));
 
+// cpu.tuned runs cpu.im2col for some shapes of this op, so that neither is the second implementation of the other.
+TEST(Coverage, DoesNotCompareAConvolutionsGradientWithItself) {
+  const Problem problem = parse_case("conv2d_backward_data", "n:1 c:8 h:9 w:9 k:20 r:5 s:5 dtype:f16");
+  const HostTensors inputs = draw_inputs(problem, FillMode::values, 3);
+  const Expected expected = Expected::sampled(problem, inputs, 3, 1e4);
+  const HostTensors got = run_reference(problem, inputs);
+  for (const char* implementation : {"cpu.tuned", "cpu.im2col"}) {
+    Coverage coverage(problem, inputs, expected, 1, 0, 0, 3);
+    const Check check = coverage.compare(implementation, got);
+    EXPECT_TRUE(check.passed()) << check.failure;
+    EXPECT_TRUE(check.coverage == "sampled" || check.coverage == "cpu.onednn") << check.coverage;
+  }
+}
+
 // 64 rows of one element say little about what each of many costs: the reference is timed before it is called too slow.
 TEST(Coverage, TimesAReferenceOfManyCheapSlices) {
   const Problem problem = parse_case("gather", "rows:1000 cols:1 n:300000");

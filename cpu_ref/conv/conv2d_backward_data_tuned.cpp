@@ -201,14 +201,18 @@ Plan by_columns(const Conv2d& p, CpuContext& cpu) {
 }
 
 // Where each image by itself is faster than all in one implicit product: a filter of one tap, whose columns are dx
-// itself; strides, whose phases would be stored pixel by pixel; and so few pixels that an implicit product packs the
-// filter for them alone. With few pixels in an image, a batch has to be one product to fill the vectors.
+// itself; a stride along rows, whose phases would be stored pixel by pixel; and so few pixels that an implicit product
+// packs the filter for them alone. With few pixels in an image, a batch has to be one product to fill the vectors, and
+// columns far beyond the last cache gain nothing. Measured with 1, 4 and 16 images of the shapes of ResNet-50, f32 and
+// bf16, on two threads of an AMD EPYC with AVX-512, 2026-11-29.
 bool image_by_image(const Conv2d& p) {
-  constexpr int64_t kManyPixels = 512, kFewPixels = 256, kTinyImage = 64;
+  constexpr int64_t kManyPixels = 512, kFewPixels = 256, kTinyImage = 64, kMaxColumns = int64_t{4} << 20;
   const int64_t pixels = p.ho() * p.wo();
   if (p.layout == Layout::nhwc || p.n * p.c * pixels == 0) return false;
+  if (p.c * p.r * p.s * pixels > kMaxColumns && p.r * p.s > 1) return false;
   const bool many = pixels >= kManyPixels, few = p.n * pixels <= kFewPixels;
-  if (p.stride_h > 1 || p.stride_w > 1) return many || few;
+  if (p.stride_w > 1) return many || few;
+  if (p.stride_h > 1) return false;
   if (p.r * p.s == 1 && p.pad_h == 0 && p.pad_w == 0) return many || p.n == 1;
   return few && pixels <= kTinyImage;
 }

@@ -301,7 +301,13 @@ std::vector<ModelCase> inference_cases(const Options& options) {
   std::set<std::string> added;
   const auto add_forms = [&](const Model& model, const std::string& why, double max_work) {
     for (const Case& form : served_forms(model)) {
-      const Model served = model.with_words(form.text);
+      std::optional<Model> given;
+      try {
+        given = model.with_words(form.text);
+      } catch (const Error&) {
+        continue;  // a form need not allow every batch
+      }
+      const Model& served = *given;
       if (evaluation_work(served) <= max_work && added.insert(served.name() + "/" + served.label()).second)
         cases.push_back({form.why.empty() ? why : form.why + ", " + why, served});
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recommendation by matrix factorisation with biases: a step is one batch of ratings by stochastic gradient descent,
-// all of it the op mf_step. The sizes are those of MovieLens-1M: 6040 users, films numbered to 3952, 64 factors.
+// all of it the op mf_step. The sizes are those of MovieLens-1M: 6040 users, items (films) numbered to 3952, 64 factors.
 // Koren, Bell, Volinsky, Matrix factorization techniques for recommender systems, Computer 42(8), 2009.
 // The op updates the parameters itself: there are no gradients and no other optimiser. Inputs: x, the users; item;
 // label, the ratings. Outputs: loss, the mean square error before the step.
-// With `top`, an inference finds the films that users would rate highest. Input: x, the users. Outputs: logits, the
-// ratings p.q + bu + bi, the highest first; items, the films.
+// With `top`, an inference finds the items that users would rate highest. Input: x, the users. Outputs: logits, the
+// ratings p.q + bu + bi, the highest first; items, their numbers.
 #include "models/layers.h"
 #include "models/model.h"
 #include "models/served_weights.h"
@@ -29,22 +29,22 @@ struct Recommender {
     field("dtype", dtype, "element type of factors and ratings: f32, and of an inference with top bf16 and f16");
     field("batch", batch, "ratings of a step; users of an inference with top");
     field.option("users", users, "users");
-    field.option("items", items, "films");
-    field.option("factors", factors, "factors of a user and of a film");
-    field.option("top", top, "of an inference: films that are found for a user; 0: the error of known ratings");
+    field.option("items", items, "items that are rated, such as films");
+    field.option("factors", factors, "factors of a user and of an item");
+    field.option("top", top, "of an inference: items that are found for a user; 0: the error of known ratings");
   }
   std::string invalid() const;
   std::string untrained() const {
-    return top > 0 ? "top " + std::to_string(top) + ": only an inference finds films; a step allows 0" : "";
+    return top > 0 ? "top " + std::to_string(top) + ": only an inference finds items; a step allows 0" : "";
   }
   void train(Tape& tape) const { add_step(tape, kLearningRate, kDecay); }
   // The error on other ratings: a step with a learning rate of 0 moves nothing.
   void evaluate(Tape& tape) const { top > 0 ? add_ranking(tape) : add_step(tape, 0, 0); }
   static Cases served() {
-    return {{"the five films that a user would like most", "top:5"},
-            {"the five films that a user would like most, in bf16", "bf16 top:5"}};
+    return {{"the five items that a user would like most", "top:5"},
+            {"the five items that a user would like most, in bf16", "bf16 top:5"}};
   }
-  // The mean rating, which a step adds, becomes a part of every film's bias.
+  // The mean rating, which a step adds, becomes a part of every item's bias.
   void adapt(Checkpoint& checkpoint) const;
 
   static Cases cases(Scale scale) {
@@ -74,7 +74,8 @@ std::string Recommender::invalid() const {
   const bool half = dtype == DType::bf16 || dtype == DType::f16;
   if (dtype != DType::f32 && !(half && top > 0))
     return std::string("dtype ") + name_of(dtype) + ": allowed is f32, and of an inference with top bf16 and f16";
-  if (batch < 1 || batch > 1 << 28) return outside_range("batch", batch, 1 << 28);
+  const int64_t max_batch = top > 0 ? 1 << 16 : 1 << 28;  // top: every item is rated for every user
+  if (batch < 1 || batch > max_batch) return outside_range("batch", batch, max_batch);
   if (users < 1 || users > 1 << 28) return outside_range("users", users, 1 << 28);
   if (items < 1 || items > 1 << 28) return outside_range("items", items, 1 << 28);
   if (factors < 1 || factors > 1 << 12) return outside_range("factors", factors, 1 << 12);
@@ -104,7 +105,7 @@ void Recommender::add_step(Tape& tape, double learning_rate, double decay) const
                                       tables.user_bias, tables.item_bias}));
 }
 
-// Every film is rated, as a product of the users' factors and all films'. What is alike for all films of a user is
+// Every item is rated, as a product of the users' factors and all items'. What is alike for all items of a user is
 // added to those that were found.
 void Recommender::add_ranking(Tape& tape) const {
   const Var user = tape.input("x", DType::i32, {batch}, Fill::below(users));

@@ -327,10 +327,11 @@ TEST(Ratings, RefusesWhatNoUserIsAnsweredWith) {
   EXPECT_EQ(refusal("bf16 top:5"), "no error");
   EXPECT_THAT(refusal("items:7 top:8"), HasSubstr("top: 0 to 7, the items, are allowed; is 8"));
   EXPECT_THAT(refusal("top:-1"), HasSubstr("is -1"));
+  EXPECT_THAT(refusal("top:5 batch:65537"), HasSubstr("65536"));
   EXPECT_THAT(refusal("items:-5"), HasSubstr("items"));
   EXPECT_THAT(refusal("bf16"), HasSubstr("dtype bf16: allowed is f32, and of an inference with top bf16 and f16"));
   EXPECT_THAT(error_of([&] { model.with_words("top:5").require_trained(); }),
-              HasSubstr("only an inference finds films"));
+              HasSubstr("only an inference finds items"));
 }
 
 TEST_F(Serving, RefusesOtherCheckpoints) {

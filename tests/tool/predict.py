@@ -244,7 +244,7 @@ def items_for_users():
     every = json.loads(does(*ask, "--user", "0", "--top", str(items + 1), "--json"))["predictions"][0]["top"]
     check(sorted(e["item"] for e in every) == list(range(items)), "--top beyond the items does not list all")
     refuses("no other input", *ask, "--user", "0", "--index", "0")
-    refuses("top 5: only an inference finds films", "train", "recommender", "--attr", "top=5")
+    refuses("top 5: only an inference finds items", "train", "recommender", "--attr", "top=5")
     does("train", "toy", "--batch", "50", "--epochs", "1", "--checkpoint", "toy.safetensors")
     refuses("--user: model toy has no users", "predict", "toy", "toy.safetensors", "--index", "0", "--user", "1")
 

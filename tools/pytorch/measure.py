@@ -39,8 +39,13 @@ def is_compiled(form):
     return form.name.startswith("compile")
 
 
+def cannot_be_compiled(error):
+    """Whether PyTorch says that it compiles no such form; anything else is a failure."""
+    return type(error).__name__ in ("Unsupported", "TorchRuntimeError") or "must be a graph constant" in str(error)
+
+
 def started(form, late):
-    """What does the form's work once. A compiled form is compiled by its first call."""
+    """The function that does the form's work once. A compiled form is compiled by its first call."""
     if is_compiled(form):
         torch._dynamo.reset()  # else a second case of the same code is compiled for any shape, and the ninth not at all
     return form.call() if late else form.call

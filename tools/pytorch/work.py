@@ -68,7 +68,8 @@ class Work:
                 (" channels_last", [v.contiguous(memory_format=last) for v in tensors])]
 
     def inout(self, tensor):
-        """The work changes this tensor: it is brought back before each sample, as bench_all does."""
+        """The work changes this tensor: it is brought back before each sample. bench_all does so with every tensor that an op changes;
+        here those do that reach the size of a cache, since what is small stays in one either way."""
         self.changed.append((tensor, tensor.clone()))
         return tensor
 
@@ -76,8 +77,8 @@ class Work:
         for tensor, kept in self.changed:
             tensor.copy_(kept)
 
-    # --- forms. Compiled ones are whole graphs: where dynamo would run a part of one eagerly, there is no such form. Only of optimisers,
-    # whose step has eager parts by design, it may.
+    # --- forms. Compiled ones are whole graphs: where dynamo would run a part of one eagerly, there is no such form. Only an optimiser's
+    # step may have eager parts.
 
     def form(self, name, call, outputs="y", gradients=False, whole=True):
         """Eager, and compiled; but where `call` asks autograd for gradients, compiled() says which part is compiled."""

@@ -185,6 +185,8 @@ def unscale(w):
         torch._amp_foreach_non_finite_check_and_unscale_([y], bad, inverse)
         return y, bad
     w.form("copy_, _amp_foreach_non_finite_check_and_unscale_", call, "y bad")
+    w.form("mul out=, aminmax", lambda: (torch.mul(g, inverse, out=y), torch.isfinite(torch.stack(torch.aminmax(y))).all().logical_not()),
+           "y bad")
     w.function("mul, isfinite", lambda g, inverse: (g * inverse, torch.isfinite(g).all().logical_not()), (g, inverse), "y bad")
 
 

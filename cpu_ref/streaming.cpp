@@ -15,7 +15,7 @@ bool beyond_cache(int64_t bytes) {
     const int64_t last_level = read_machine().last_level_bytes();
     return last_level > 0 ? last_level : int64_t{8} << 20;  // 8 MiB where a container hides it
   }();
-  return bytes > cache + cache / 5;
+  return bytes - bytes / 6 > cache;
 }
 
 }  // namespace duet

@@ -59,7 +59,7 @@ void short_rows(const Gather& p, const T* x, const int32_t* index, T* y, int64_t
 // Rows [first, last) of y.
 template <bool kStream, class T>
 void long_rows(const Gather& p, const T* x, const int32_t* index, T* y, int64_t first, int64_t last) {
-  constexpr int64_t kLinesAhead = 64;  // measured: fewer leave the memory idle, more gain nothing
+  constexpr int64_t kLinesAhead = 64;  // at most; measured: 8, 16 and 32 leave memory idle
   const int64_t ahead = HWY_MAX(2, kLinesAhead * 64 / static_cast<int64_t>(sizeof(T)) / p.cols);  // rows
   const hn::ScalableTag<T> d;
   const auto same = [](auto v) HWY_ATTR { return v; };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recommendation by matrix factorisation with biases: a step is one batch of ratings by stochastic gradient descent,
-// all of it the op mf_step. The sizes are those of MovieLens-1M: 6040 users, items (films) numbered to 3952, 64 factors.
+// all of it the op mf_step. The sizes are those of MovieLens-1M: 6040 users, films numbered to 3952 as items, 64
+// factors.
 // Koren, Bell, Volinsky, Matrix factorization techniques for recommender systems, Computer 42(8), 2009.
 // The op updates the parameters itself: there are no gradients and no other optimiser. Inputs: x, the users; item;
 // label, the ratings. Outputs: loss, the mean square error before the step.

@@ -3,7 +3,8 @@
 //   dx: the product columns (c r s, pixels) = w' (c r s, k) dy (k, pixels), in f32, then col2im, which adds them up;
 //   dw: im2col of x, then the product dw (k, c r s) += dy (k, pixels) columns' (pixels, c r s), with sums in f32.
 // They show what that matrix costs: conv2d_backward_*_tuned.cpp are the same products without it, or with parts of it
-// that stay in cache, except for shapes of which cpu.tuned takes this dx. The image itself is the matrix of a filter of one tap without stride or padding.
+// that stay in cache, except for shapes of which cpu.tuned takes this dx. The image itself is the matrix of a filter of
+// one tap without stride or padding.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/conv/conv2d_backward_im2col.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -15,6 +15,7 @@ namespace duet::HWY_NAMESPACE {
 
 using F32 = hn::ScalableTag<float>;
 using I32 = hn::RebindToSigned<F32>;
+using I8 = hn::Rebind<int8_t, F32>;
 
 // The scales and zero points of the elements of a run: one of each for all, or one of each for every element.
 struct OneChannel {
@@ -32,16 +33,35 @@ struct ManyChannels {
   HWY_INLINE hn::Vec<I32> zero(int64_t i, int64_t left) const { return load(I32(), zeros + i, left, 0); }
 };
 
-// Elements [first, last), vector by vector: step(to, i, channels, j, left...) computes those from element i on and
-// stores them at `to`; their scales are channels.scale(j, left...). `left` is given for a vector that is not whole.
-template <class Y, class Step>
+// A vector of results, in f32 or as bytes.
+template <bool kStream, class V, class Y>
+HWY_INLINE void store_results(V v, Y* to) {
+  if constexpr (!std::is_same_v<Y, int8_t>)
+    stream_store<kStream>(F32(), v, to);
+  else if constexpr (kStream && hn::MaxLanes(I8()) >= 16)
+    hn::Stream(v, I8(), to);
+  else
+    hn::StoreU(v, I8(), to);
+}
+template <class V, class Y>
+HWY_INLINE void store_results(V v, Y* to, int64_t left) {
+  if constexpr (std::is_same_v<Y, int8_t>)
+    store(I8(), v, to, left);
+  else
+    store_f32_as(F32(), v, to, left);
+}
+
+// Elements [first, last) of a result, vector by vector: step(i, channels, j, left...) gives those from element i on;
+// their scales are channels.scale(j, left...). `left` is given for a vector that is not whole. kStream: whole vectors
+// are aligned, and written past the caches.
+template <bool kStream, class Y, class Step>
 HWY_INLINE void channel_runs(const ChannelCuts& cuts, const float* scale, const int32_t* zero, int64_t first,
                              int64_t last, Y* to, const Step& step) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
   const auto run = [&](int64_t i, int64_t n, const auto& channels) HWY_ATTR {
     int64_t j = 0;
-    for (; j + lanes <= n; j += lanes) step(to + (i - first) + j, i + j, channels, j);
-    if (j < n) step(to + (i - first) + j, i + j, channels, j, n - j);
+    for (; j + lanes <= n; j += lanes) store_results<kStream>(step(i + j, channels, j), to + (i - first) + j);
+    if (j < n) store_results(step(i + j, channels, j, n - j), to + (i - first) + j, n - j);
   };
   for (int64_t i = first; i < last;) {
     int64_t n;
@@ -59,18 +79,25 @@ HWY_INLINE void channel_runs(const ChannelCuts& cuts, const float* scale, const 
 }
 
 // Elements [first, last) of y, by `step` as in channel_runs. scale, zero: as ChannelCuts::tables gives them. With
-// `stream`, blocks are computed in L1 and written past the caches as a whole.
+// `stream`, results go past the caches: vector by vector where all runs begin at whole vectors, else by blocks that are
+// computed in L1.
 template <class Y, class Step>
 void map_channels(const ChannelCuts& cuts, const float* scale, const int32_t* zero, int64_t first, int64_t last,
                   bool stream, Y* y, const Step& step) {
-  if (!stream) return channel_runs(cuts, scale, zero, first, last, y + first, step);
+  if (!stream) return channel_runs<false>(cuts, scale, zero, first, last, y + first, step);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F32()));
+  if ((cuts.long_planes() ? cuts.inner : cuts.width) % lanes == 0 &&
+      reinterpret_cast<uintptr_t>(y + first) % (static_cast<size_t>(lanes) * sizeof(Y)) == 0) {
+    channel_runs<true>(cuts, scale, zero, first, last, y + first, step);
+    return hwy::FlushStream();
+  }
   constexpr int64_t kBlock = 1024;
   HWY_ALIGN Y block[kBlock];
   const hn::ScalableTag<Bits<Y>> bits;
   const auto same = [](auto v) HWY_ATTR { return v; };
   for (int64_t i = first; i < last; i += kBlock) {
     const int64_t n = std::min(kBlock, last - i);
-    channel_runs(cuts, scale, zero, i, i + n, block, step);
+    channel_runs<false>(cuts, scale, zero, i, i + n, block, step);
     map<true>(bits, n, same, bits_of(y) + i, bits_of(static_cast<const Y*>(block)));
   }
   hwy::FlushStream();

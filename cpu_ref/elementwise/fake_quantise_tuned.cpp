@@ -18,11 +18,11 @@ void fake_quantise_chunk(const FakeQuantise& p, Args t, const ChannelCuts& cuts,
   const ScopedKeepDenormals keep;  // of x and scale: their quotient need not be small
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[FakeQuantise::x].as<const T>();
-    const auto step = [&](T* to, int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
+    const auto step = [&](int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
       const auto scale = channels.scale(j, left...);
       const auto z = clamp_level(channels.zero(j, left...), p.lo, p.hi);
       const auto level = clamp_level(unclamped_level(load_as_f32(F32(), x + i, left...), scale, z), p.lo, p.hi);
-      store_f32_as(F32(), hn::Mul(hn::ConvertTo(F32(), hn::Sub(level, z)), scale), to, left...);
+      return hn::Mul(hn::ConvertTo(F32(), hn::Sub(level, z)), scale);
     };
     map_channels(cuts, tables.scale, tables.zero, first, last, stream, t[FakeQuantise::y].as<T>(), step);
   });
@@ -34,11 +34,11 @@ void fake_quantise_backward_chunk(const FakeQuantiseBackward& p, Args t, const C
   using P = FakeQuantiseBackward;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T *x = t[P::x].as<const T>(), *dy = t[P::dy].as<const T>();
-    const auto step = [&](T* to, int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
+    const auto step = [&](int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
       const auto z = clamp_level(channels.zero(j, left...), p.lo, p.hi);
       const auto level = unclamped_level(load_as_f32(F32(), x + i, left...), channels.scale(j, left...), z);
       const auto passes = hn::RebindMask(F32(), hn::Eq(level, clamp_level(level, p.lo, p.hi)));
-      store_f32_as(F32(), hn::IfThenElseZero(passes, load_as_f32(F32(), dy + i, left...)), to, left...);
+      return hn::IfThenElseZero(passes, load_as_f32(F32(), dy + i, left...));
     };
     map_channels(cuts, tables.scale, tables.zero, first, last, stream, t[P::dx].as<T>(), step);
   });

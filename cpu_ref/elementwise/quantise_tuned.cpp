@@ -12,21 +12,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-using I8 = hn::Rebind<int8_t, F32>;
-
 void quantise_chunk(const Quantise& p, Args t, const ChannelCuts& cuts, const ChannelCuts::Tables& tables,
                     int64_t first, int64_t last, bool stream) {
   const ScopedKeepDenormals keep;  // of x and scale: their quotient need not be small
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const T* x = t[Quantise::x].as<const T>();
-    const auto step = [&](int8_t* to, int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
+    const auto step = [&](int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
       const auto z = clamp_level(channels.zero(j, left...), p.lo, p.hi);
       const auto level = unclamped_level(load_as_f32(F32(), x + i, left...), channels.scale(j, left...), z);
-      const auto bytes = hn::DemoteTo(I8(), clamp_level(level, p.lo, p.hi));
-      if constexpr (sizeof...(left) == 0)
-        hn::StoreU(bytes, I8(), to);
-      else
-        store(I8(), bytes, to, left...);
+      return hn::DemoteTo(I8(), clamp_level(level, p.lo, p.hi));
     };
     map_channels(cuts, tables.scale, tables.zero, first, last, stream, t[Quantise::q].as<int8_t>(), step);
   });
@@ -36,7 +30,7 @@ void dequantise_chunk(const Dequantise& p, Args t, const ChannelCuts& cuts, cons
                       int64_t first, int64_t last, bool stream) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const int8_t* q = t[Dequantise::q].as<const int8_t>();
-    const auto step = [&](T* to, int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
+    const auto step = [&](int64_t i, const auto& channels, int64_t j, auto... left) HWY_ATTR {
       hn::Vec<I8> bytes;
       if constexpr (sizeof...(left) == 0)
         bytes = hn::LoadU(I8(), q + i);
@@ -44,7 +38,7 @@ void dequantise_chunk(const Dequantise& p, Args t, const ChannelCuts& cuts, cons
         bytes = load(I8(), q + i, left..., int8_t{0});
       const auto z = clamp_level(channels.zero(j, left...), -128, 127);
       const auto steps = hn::ConvertTo(F32(), hn::Sub(hn::PromoteTo(I32(), bytes), z));
-      store_f32_as(F32(), hn::Mul(steps, channels.scale(j, left...)), to, left...);
+      return hn::Mul(steps, channels.scale(j, left...));
     };
     map_channels(cuts, tables.scale, tables.zero, first, last, stream, t[Dequantise::x].as<T>(), step);
   });

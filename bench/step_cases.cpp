@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "bench/cases.h"
@@ -301,15 +302,14 @@ std::vector<ModelCase> inference_cases(const Options& options) {
   std::set<std::string> added;
   const auto add_forms = [&](const Model& model, const std::string& why, double max_work) {
     for (const Case& form : served_forms(model)) {
-      std::optional<Model> given;
+      std::optional<Model> served;
       try {
-        given = model.with_words(form.text);
+        served = model.with_words(form.text);
       } catch (const Error&) {
         continue;  // a form need not allow every batch
       }
-      const Model& served = *given;
-      if (evaluation_work(served) <= max_work && added.insert(served.name() + "/" + served.label()).second)
-        cases.push_back({form.why.empty() ? why : form.why + ", " + why, served});
+      if (evaluation_work(*served) <= max_work && added.insert(served->name() + "/" + served->label()).second)
+        cases.push_back({form.why.empty() ? why : form.why + ", " + why, *served});
     }
   };
   if (preset == Preset::smoke || preset == Preset::sweep) {

@@ -21,6 +21,9 @@ constexpr int64_t kBlockRows = 4096, kBlockColumns = 4096;
 // With at most so many rows of A, tasks take strips of B one by one: the rows fill a part of L2 with kBlockK values
 // each.
 constexpr int64_t kMaxRowsByStrips = 256;
+// With at most so many columns of B, and enough rows of A, tasks take tiles of A one by one, and B with all its columns
+// fills most of L2. Packed by all threads, A would be more than L2 holds, written by one core and read by another.
+constexpr int64_t kMaxColumnsByTiles = 512, kFloatsByTiles = 256 * kBlockK;
 // With at most so many rows of A (kMaxRowsByStrips) or columns of B, packing A does not pay: each core takes what
 // another one packed from its cache, and takes the lines back for the next product. Tiles of unpacked A have fewer
 // rows, because more rows at a distance of a power of two would evict each other from L1.
@@ -44,6 +47,13 @@ int64_t balanced(int64_t extent, int64_t max_extent, int64_t unit) {
 }
 int64_t aligned(int64_t floats) { return ceil_div(floats, 16) * 16; }
 
+// Columns beside whole vectors, where they are so few that dot products are faster; otherwise 0. A product of nothing
+// else keeps its vectors.
+int64_t few_columns(const Blocking& b, int64_t columns, const KernelShape& kernel) {
+  const int64_t few = columns % kernel.lanes;
+  return !b.pairs && few <= std::min(kFewColumns, kernel.lanes / 4) && columns > kernel.lanes ? few : 0;
+}
+
 Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
   Blocking b{};
   // Thin: all lines lie along k, and one side is a few vectors. A single vector lies along k whatever its strides are.
@@ -62,14 +72,17 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
   const bool fills_l1 = !s.a.along_k && s.n >= kMinColumnsAcross && k >= kMinDepthAcross;
   b.pack_a = !(s.a.in_place() || pairs_in_place) || (s.n > kMaxColumnsUnpacked && !b.strip_by_strip) ||
              (fills_l1 && (!b.strip_by_strip || tasks == 1));
+  b.tile_by_tile = b.pack_a && s.n <= kMaxColumnsByTiles && (!b.strip_by_strip || 2 * s.m >= s.n);
+  b.strip_by_strip &= !b.tile_by_tile;
   b.pack_b = !s.b.in_place() || s.b.along_k || !b.strip_by_strip;
   b.tile_rows = !b.pack_a && s.a.along_k ? std::min(kernel.rows, kMaxUnpackedRows) : kernel.rows;
-  b.k = balanced(k, kBlockK, 8);
+  b.k = balanced(k, b.tile_by_tile ? std::min(kBlockK, kFloatsByTiles / std::max<int64_t>(1, s.n)) : kBlockK, 8);
   b.rows = balanced(s.m, kBlockRows, kernel.rows);
   b.columns = balanced(s.n, kBlockColumns, kernel.columns);
   const int64_t strips = b.columns / kernel.columns;
   b.max_tasks = b.strip_by_strip ? std::min<int64_t>(tasks, strips) : tasks;
-  b.a_floats = b.pack_a ? aligned(b.rows * b.k) : 0;
+  if (b.tile_by_tile) b.max_tasks = std::min<int64_t>(tasks, ceil_div(b.rows, b.tile_rows));
+  b.a_floats = b.pack_a ? aligned((b.tile_by_tile ? b.max_tasks * b.tile_rows : b.rows) * b.k) : 0;
   b.b_floats = (b.strip_by_strip ? b.max_tasks : strips) * kernel.columns * b.k;
   b.sum_floats = s.result != DType::f32 && k > b.k ? aligned(b.rows * b.columns) : 0;
   return b;
@@ -95,26 +108,37 @@ std::string Engine::describe() const {
   return fmt::format(
       "{}x{} tiles, k {}{}, {}{}", blocking_.tile_rows, kernel_.columns, blocking_.pairs ? "2x" : "", blocking_.k,
       blocking_.pack_a ? (blocking_.pack_b ? "packed" : "a packed") : (blocking_.pack_b ? "b packed" : "in place"),
-      blocking_.strip_by_strip ? ", by strips" : "");
+      blocking_.strip_by_strip ? ", by strips"
+      : blocking_.tile_by_tile ? ", by tiles"
+                               : "");
 }
+
+// Some neighbouring columns of a block: the first one, how many, and from one k to the next where they are packed.
+struct Engine::Strip {
+  int64_t column, width, step;
+  bool few;  // Tile::few
+};
 
 // One block of the product: rows [m0, m1), columns [n0, n1), values [k0, k1) of k.
 struct Engine::Block {
   int64_t m0, m1, n0, n1, k0, k1;  // k0 and k1 are pairs if the blocking says so
   bool last;                       // the last block of k
-  int64_t tiles, strips;           // all strips but the last are full
+  int64_t tiles, strips;
   int64_t tile_rows,
-      taller;     // rows of a tile; the first `taller` tiles have one more. Kept: dividing for each tile is slow
-  int64_t strip;  // columns of a full strip
+      taller;            // rows of a tile; the first `taller` tiles have one more. Kept: dividing for each tile is slow
+  int64_t few;           // columns beside whole vectors, which are a strip of their own, after all others
+  int64_t strip, lanes;  // columns of a full strip; of a vector
   float *packed_a, *packed_b, *sums;
 
   int64_t rows() const { return m1 - m0; }
   int64_t columns() const { return n1 - n0; }
   int64_t kc() const { return k1 - k0; }
   int64_t tile_row(int64_t t) const { return m0 + t * tile_rows + std::min(t, taller); }
-  int64_t strip_width(int64_t s) const { return std::min(strip, columns() - s * strip); }
-  // From one k to the next in the packed strip: one vector where its columns fit, else two.
-  int64_t strip_step(int64_t s, int64_t lanes) const { return strip_width(s) <= lanes ? lanes : strip; }
+  Strip strip_at(int64_t s) const {
+    if (few > 0 && s + 1 == strips) return {.column = columns() - few, .width = few, .step = 1, .few = true};
+    const int64_t column = s * strip, width = std::min(strip, columns() - few - column);
+    return {.column = column, .width = width, .step = ceil_div(width, lanes) * lanes, .few = false};
+  }
 };
 
 template <class Body>
@@ -149,12 +173,15 @@ void Engine::multiply(const Operand& a, const Operand& b, const Result& c, float
                     .strips = 0,
                     .tile_rows = 0,
                     .taller = 0,
+                    .few = 0,
                     .strip = kernel_.columns,
+                    .lanes = kernel_.lanes,
                     .packed_a = packed_a,
                     .packed_b = packed_b,
                     .sums = blocking_.sum_floats > 0 ? sums : nullptr};
         block.tiles = ceil_div(block.rows(), blocking_.tile_rows);
-        block.strips = ceil_div(block.columns(), block.strip);
+        block.few = few_columns(blocking_, block.columns(), kernel_);
+        block.strips = ceil_div(block.columns() - block.few, block.strip) + (block.few > 0 ? 1 : 0);
         block.tile_rows = block.rows() / block.tiles;
         block.taller = block.rows() % block.tiles;
         pack(a, b, block);
@@ -194,10 +221,16 @@ void Engine::pack_strip(const Operand& from, int64_t line0, int64_t lines, int64
     from.pack(line0, lines, height, block.k0, block.k1, to);
 }
 
-// Packs what all tasks of the block read: A, and B unless each task packs its strips itself.
+void Engine::pack_columns(const Operand& b, const Strip& strip, const Block& block, float* to) const {
+  const int64_t column = block.n0 + strip.column;
+  if (!strip.few) return pack_strip(b, column, strip.width, strip.step, block, to);
+  for (int64_t j = 0; j < strip.width; ++j) pack_strip(b, column + j, 1, 1, block, to + j * block.kc());
+}
+
+// Packs what all tasks of the block read: A and B, unless each task packs its tiles or its strips itself.
 void Engine::pack(const Operand& a, const Operand& b, const Block& block) const {
   constexpr int64_t kTilesPerJob = 4;
-  const int64_t a_jobs = blocking_.pack_a ? ceil_div(block.tiles, kTilesPerJob) : 0;
+  const int64_t a_jobs = blocking_.pack_a && !blocking_.tile_by_tile ? ceil_div(block.tiles, kTilesPerJob) : 0;
   const int64_t b_jobs = blocking_.strip_by_strip ? 0 : block.strips;
   share(a_jobs + b_jobs, [&](int64_t job) {
     if (job < a_jobs) {
@@ -206,9 +239,8 @@ void Engine::pack(const Operand& a, const Operand& b, const Block& block) const 
         pack_strip(a, row, rows, rows, block, block.packed_a + (row - block.m0) * block.kc());
       }
     } else {
-      const int64_t s = job - a_jobs;
-      pack_strip(b, block.n0 + s * block.strip, block.strip_width(s), block.strip_step(s, kernel_.lanes), block,
-                 block.packed_b + s * block.strip * block.kc());
+      const Strip strip = block.strip_at(job - a_jobs);
+      pack_columns(b, strip, block, block.packed_b + strip.column * block.kc());
     }
   });
 }
@@ -216,11 +248,12 @@ void Engine::pack(const Operand& a, const Operand& b, const Block& block) const 
 // The tiles of the block, once what they share is packed.
 void Engine::compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const {
   const int64_t kc = block.kc();
-  const auto tile_at = [&](int64_t t, int64_t s) {
-    const int64_t row = block.tile_row(t), column = block.n0 + s * block.strip;
+  const auto tile_at = [&](int64_t t, const Strip& strip) {
+    const int64_t row = block.tile_row(t), column = block.n0 + strip.column;
     Tile tile{};
     tile.rows = block.tile_row(t + 1) - row;
-    tile.columns = block.strip_width(s);
+    tile.columns = strip.width;
+    tile.few = strip.few;
     tile.kc = kc;
     tile.row = row;
     tile.column = column;
@@ -247,9 +280,9 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     }
     return tile;
   };
-  const auto read_packed = [&](Tile& tile, int64_t s, const float* strip) {
-    tile.b = strip;
-    tile.b_k = block.strip_step(s, kernel_.lanes);
+  const auto read_packed = [&](Tile& tile, const Strip& strip, const float* packed) {
+    tile.b = packed;
+    tile.b_k = strip.step;
     tile.b_ahead = 8 * tile.b_k;
   };
 
@@ -263,17 +296,36 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     share(tasks, [&](int64_t task) {
       float* scratch = block.packed_b + task * block.strip * blocking_.k;
       for (int64_t s = block.strips * task / tasks; s < block.strips * (task + 1) / tasks; ++s) {
-        const int64_t column = block.n0 + s * block.strip, width = block.strip_width(s);
-        const bool in_place = !blocking_.pack_b && width == block.strip;
-        if (!in_place) pack_strip(b, column, width, block.strip_step(s, kernel_.lanes), block, scratch);
+        const Strip strip = block.strip_at(s);
+        const bool in_place = !blocking_.pack_b && strip.width == block.strip;
+        if (!in_place) pack_columns(b, strip, block, scratch);
         for (int64_t t = 0; t < block.tiles; ++t) {
-          Tile tile = tile_at(t, s);
-          read_packed(tile, s, scratch);
+          Tile tile = tile_at(t, strip);
+          read_packed(tile, strip, scratch);
           if (in_place) {
-            tile.b = b.f32() + column + block.k0 * b.k_step;
+            tile.b = b.f32() + block.n0 + strip.column + block.k0 * b.k_step;
             tile.b_k = b.k_step;
             tile.b_ahead = block.strip;
           }
+          run_tile(tile, c);
+        }
+      }
+    });
+    return;
+  }
+  // By tiles: each task takes some tiles of A.
+  if (blocking_.tile_by_tile) {
+    const int64_t tasks = std::min(wanted, block.tiles);
+    share(tasks, [&](int64_t task) {
+      float* scratch = block.packed_a + task * blocking_.tile_rows * blocking_.k;
+      for (int64_t t = block.tiles * task / tasks; t < block.tiles * (task + 1) / tasks; ++t) {
+        const int64_t row = block.tile_row(t), rows = block.tile_row(t + 1) - row;
+        pack_strip(a, row, rows, rows, block, scratch);
+        for (int64_t s = 0; s < block.strips; ++s) {
+          const Strip strip = block.strip_at(s);
+          Tile tile = tile_at(t, strip);
+          tile.a = scratch;
+          read_packed(tile, strip, block.packed_b + strip.column * kc);
           run_tile(tile, c);
         }
       }
@@ -291,8 +343,9 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     const int64_t i = task % down, j = task / down;
     for (int64_t t = block.tiles * i / down; t < block.tiles * (i + 1) / down; ++t)
       for (int64_t s = block.strips * j / across; s < block.strips * (j + 1) / across; ++s) {
-        Tile tile = tile_at(t, s);
-        read_packed(tile, s, block.packed_b + s * block.strip * kc);
+        const Strip strip = block.strip_at(s);
+        Tile tile = tile_at(t, strip);
+        read_packed(tile, strip, block.packed_b + strip.column * kc);
         run_tile(tile, c);
       }
   });

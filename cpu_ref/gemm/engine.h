@@ -106,9 +106,10 @@ struct Blocking {
   int64_t max_tasks;         // of a block
   bool pack_a;               // otherwise A is read in place
   // strip_by_strip, for few rows: a task takes strips of B one by one, packs each into memory of its own (unless it can
-  // be read in place) and multiplies it by all of A. Otherwise B is packed first, and a task takes some rows of A and
-  // some strips.
-  bool strip_by_strip, pack_b;
+  // be read in place) and multiplies it by all of A. tile_by_tile, for few columns: B is packed first, and a task takes
+  // tiles of A one by one, packs each and multiplies it by all of B. Otherwise both are packed first, and a task takes
+  // some rows of A and some strips.
+  bool strip_by_strip, tile_by_tile, pack_b;
   bool thin;                               // instead of all this, dot products
   bool pairs;                              // k is counted in pairs of bf16, which stay bf16
   int64_t a_floats, b_floats, sum_floats;  // workspace; sums: where results are not f32 and k takes several blocks
@@ -144,10 +145,12 @@ class Engine {
 
  private:
   struct Block;
+  struct Strip;
   template <class Body>
   void share(int64_t tasks, const Body& body) const;  // on all threads, or on this one if it has the product to itself
   void pack_strip(const Operand& from, int64_t line0, int64_t lines, int64_t height, const Block& block,
                   float* to) const;
+  void pack_columns(const Operand& b, const Strip& strip, const Block& block, float* to) const;
   void multiply_thin(const Operand& a, const Operand& b, const Result& c) const;
   void pack(const Operand& a, const Operand& b, const Block& block) const;
   void compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const;
@@ -167,6 +170,7 @@ class Engine {
 // 0 for i >= lines.
 void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to);
 constexpr int64_t kMaxHeight = 64;  // of a strip, on any instruction set
+constexpr int64_t kFewColumns = 4;  // at most so many columns beside whole vectors are multiplied as dot products
 
 // One register tile (engine_kernel.cpp). Its value is the products of this block of k, plus, with `add`, what `sums`
 // holds. The value goes to `sums`, or after the last block to c = finish(value).
@@ -176,6 +180,7 @@ struct Tile {
   int64_t a_line, a_k;  // one of them is 1
   const float* b;
   int64_t b_k;      // from one k to the next. The columns of a strip are adjacent, and whole vectors are read
+  bool few;         // but of at most kFewColumns columns each one has its k side by side, one after another
   int64_t b_ahead;  // what to prefetch meanwhile: later k of this strip, or the strip beside it
   float* sums;  // of this tile, (rows, columns), rows sums_step apart: in c itself for f32, otherwise in the workspace
   int64_t sums_step;
@@ -184,8 +189,8 @@ struct Tile {
   bool placed;          // in c its rows are not at a constant step, or its columns not adjacent
 };
 void run_tile(const Tile& tile, const Result& result);
-void store_tile(const Tile& tile, const Result& result,
-                float* value);  // the second half of run_tile; value: (rows, kernel.columns)
+// The second half of run_tile. value: what the tile multiplied to, rows value_step apart.
+void store_tile(const Tile& tile, const Result& result, float* value, int64_t value_step);
 
 // The same for pairs of bf16, where the CPU multiplies them (engine_pairs.cpp). b of the tile is packed pairs; so is a,
 // or its a_k is 1 and a row has its pairs side by side.

@@ -8,6 +8,7 @@
 #include <hwy/cache_control.h>  // Prefetch
 
 #include <array>
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -44,9 +45,9 @@ struct Finish {
 };
 
 // Stores the tiles that registers cannot: of any element type, at the edges of a matrix, or with rows or columns
-// anywhere in c. value: (rows, kColumns), the sums of this block of k.
+// anywhere in c. value: the sums of this block of k, rows value_step apart.
 template <class T>
-void store_edge(const Tile& t, const Result& r, float* value) {
+void store_edge(const Tile& t, const Result& r, float* value, int64_t value_step) {
   const Finish finish(t, r);
   // Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves apart.
   const bool to_c = t.last && is_half<T>, in_c = !is_half<T>, each_adds = adds_to_c(r);
@@ -59,7 +60,7 @@ void store_edge(const Tile& t, const Result& r, float* value) {
     for (int64_t i = 0; i < t.rows; ++i) {
       float* sums = in_c && t.placed ? t.sums + row_in_c(i) + at : t.sums + i * t.sums_step + first;
       T* c = to_c ? static_cast<T*>(r.c) + row_in_c(i) + at : nullptr;
-      float* v = value + i * kColumns + first;
+      float* v = value + i * value_step + first;
       // A single column: no vectors.
       if (count == 1) {
         float one = *v + (t.add && !each_adds ? *sums : 0.0f);
@@ -98,8 +99,8 @@ void store_edge(const Tile& t, const Result& r, float* value) {
   }
 }
 
-void store_any(const Tile& t, const Result& r, float* value) {
-  for_float(r.dtype, [&]<class T>() { store_edge<T>(t, r, value); });
+void store_any(const Tile& t, const Result& r, float* value, int64_t value_step) {
+  for_float(r.dtype, [&]<class T>() { store_edge<T>(t, r, value, value_step); });
 }
 
 // kAdjacent: the lines of A in the tile are neighbours in memory (A is packed, or stored transposed). Otherwise the k
@@ -161,12 +162,81 @@ void micro_kernel(const Tile& t, const Result& r) {
     return;
   }
   // everything else through memory.
-  HWY_ALIGN float spilled[kR * kColumns];
+  HWY_ALIGN float spilled[kR * kV * kLanes];
 #pragma GCC unroll 16
   for (int i = 0; i < kR; ++i)
 #pragma GCC unroll 2
-    for (int j = 0; j < kV; ++j) hn::Store(sum[i][j], d, spilled + i * kColumns + j * kLanes);
-  store_any(t, r, spilled);
+    for (int j = 0; j < kV; ++j) hn::Store(sum[i][j], d, spilled + (i * kV + j) * kLanes);
+  store_any(t, r, spilled, kV * kLanes);
+}
+
+// A tile of few columns, as dot products: vectors of k where A lies along k, vectors of rows where its lines are
+// adjacent. Vectors of columns would be empty for the most part.
+template <int kC>
+void few_along_k(const Tile& t, float* value) {
+  constexpr int kR = 4;  // rows at a time; rows that do not exist repeat the last one
+  for (int64_t row = 0; row < t.rows; row += kR) {
+    Vec sum[kR][kC];
+    const float* a[kR];
+#pragma GCC unroll 4
+    for (int i = 0; i < kR; ++i) {
+      a[i] = t.a + std::min(row + i, t.rows - 1) * t.a_line;
+#pragma GCC unroll 4
+      for (int j = 0; j < kC; ++j) sum[i][j] = hn::Zero(d);
+    }
+    const auto step = [&](int64_t p, auto at) HWY_ATTR {
+      Vec column[kC];
+#pragma GCC unroll 4
+      for (int j = 0; j < kC; ++j) column[j] = at(t.b + j * t.kc + p);
+#pragma GCC unroll 4
+      for (int i = 0; i < kR; ++i) {
+        const Vec v = at(a[i] + p);
+#pragma GCC unroll 4
+        for (int j = 0; j < kC; ++j) sum[i][j] = hn::MulAdd(v, column[j], sum[i][j]);
+      }
+    };
+    int64_t p = 0;
+    for (; p + kLanes <= t.kc; p += kLanes) step(p, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); });
+    if (p < t.kc) step(p, [&](const float* from) HWY_ATTR { return load(d, from, t.kc - p, 0.0f); });
+    for (int64_t i = 0; i < std::min<int64_t>(kR, t.rows - row); ++i)
+      for (int j = 0; j < kC; ++j) value[(row + i) * kFewColumns + j] = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
+  }
+}
+template <int kC>
+void few_across_k(const Tile& t, float* value) {
+  constexpr int kSums = 8 / kC;  // of a column, so that enough of them are independent
+  for (int64_t row = 0; row < t.rows; row += kLanes) {
+    const int64_t rows = std::min(kLanes, t.rows - row);
+    Vec sum[kSums][kC];
+#pragma GCC unroll 8
+    for (int q = 0; q < kSums; ++q)
+#pragma GCC unroll 4
+      for (int j = 0; j < kC; ++j) sum[q][j] = hn::Zero(d);
+    const auto step = [&](int64_t p, Vec* sums) HWY_ATTR {
+      const Vec v = load(d, t.a + p * t.a_k + row, rows, 0.0f);
+#pragma GCC unroll 4
+      for (int j = 0; j < kC; ++j) sums[j] = hn::MulAdd(v, hn::Set(d, t.b[j * t.kc + p]), sums[j]);
+    };
+    int64_t p = 0;
+    for (; p + kSums <= t.kc; p += kSums)
+#pragma GCC unroll 8
+      for (int q = 0; q < kSums; ++q) step(p + q, sum[q]);
+    for (; p < t.kc; ++p) step(p, sum[0]);
+    HWY_ALIGN float lanes[kLanes];
+    for (int j = 0; j < kC; ++j) {
+      for (int q = 1; q < kSums; ++q) sum[0][j] = hn::Add(sum[0][j], sum[q][j]);
+      hn::Store(sum[0][j], d, lanes);
+      for (int64_t i = 0; i < rows; ++i) value[(row + i) * kFewColumns + j] = lanes[i];
+    }
+  }
+}
+void run_few(const Tile& t, const Result& r) {
+  using Few = void (*)(const Tile&, float*);
+  constexpr Few kAlong[] = {few_along_k<1>, few_along_k<2>, few_along_k<3>, few_along_k<4>};
+  constexpr Few kAcross[] = {few_across_k<1>, few_across_k<2>, few_across_k<3>, few_across_k<4>};
+  float value[kRows * kFewColumns];
+  (t.a_line == 1 ? kAcross : kAlong)[t.columns - 1](t, value);
+  store_any(t, r, value, kFewColumns);
 }
 
 using MicroKernel = void (*)(const Tile&, const Result&);
@@ -178,6 +248,7 @@ template <int kV, bool kAdjacent>
 constexpr auto kKernels = heights<kV, kAdjacent>(std::make_integer_sequence<int, kRows>());
 
 void run(const Tile& t, const Result& r) {
+  if (t.few) return run_few(t, r);
   const auto height = static_cast<size_t>(t.rows - 1);
   const bool adjacent = t.a_line == 1, wide = t.columns > kLanes;
   (adjacent ? (wide ? kKernels<2, true> : kKernels<1, true>)[height]
@@ -204,8 +275,8 @@ KernelShape kernel_shape() {
 }
 void run_tile(const Tile& tile, const Result& result) { HWY_DYNAMIC_DISPATCH(run)(tile, result); }
 
-void store_tile(const Tile& tile, const Result& result, float* value) {
-  HWY_DYNAMIC_DISPATCH(store_any)(tile, result, value);
+void store_tile(const Tile& tile, const Result& result, float* value, int64_t value_step) {
+  HWY_DYNAMIC_DISPATCH(store_any)(tile, result, value, value_step);
 }
 
 }  // namespace duet::engine

@@ -59,7 +59,7 @@ bool pairs_are_faster() {
 void run_tile_of_pairs(const Tile& t, const Result& r) {
   alignas(64) float sums[kPairRows * kPairColumns];
   run_pair_tile({t.rows, t.b_k / 16, t.kc, t.a, t.a_k == 1 ? t.a_line : 0, t.b, sums});
-  store_tile(t, r, sums);
+  store_tile(t, r, sums, kPairColumns);
 }
 
 }  // namespace duet::engine

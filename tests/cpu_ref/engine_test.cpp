@@ -12,11 +12,12 @@ namespace {
 class Engines : public testing::TestWithParam<const char*> {};
 
 TEST_P(Engines, EqualTheReference) {
-  const Problem problem = parse_case("gemm", GetParam());
+  const std::string_view text = GetParam(), op = text.substr(0, text.find(' '));
+  const Problem problem = parse_case(op, text.substr(op.size() + 1));
   const HostTensors inputs = draw_inputs(problem, FillMode::values, 1);
   for (const int threads : {1, 2}) {
     CpuContext cpu(threads);
-    Session session(problem, *find_implementation("gemm", "cpu.tuned"), cpu, inputs);
+    Session session(problem, *find_implementation(op, "cpu.tuned"), cpu, inputs);
     ASSERT_TRUE(session.supported());
     session.poison_outputs();
     cpu.enter([&] { session.run(); });
@@ -25,10 +26,21 @@ TEST_P(Engines, EqualTheReference) {
   }
 }
 
-// a transposed, and packed for its depth: by a grid of tasks, by strips, over two blocks of k.
+// a transposed, and packed for its depth: by a grid of tasks, by strips, by tiles, over two blocks of k.
 INSTANTIATE_TEST_SUITE_P(Transposed, Engines,
-                         testing::Values("m:259 n:131 k:261 trans_a:1", "m:131 n:259 k:257 trans_a:1",
-                                         "m:300 n:200 k:1031 trans_a:1", "m:259 n:131 k:261 trans_a:1 trans_b:1"));
+                         testing::Values("gemm m:259 n:531 k:261 trans_a:1", "gemm m:131 n:259 k:257 trans_a:1",
+                                         "gemm m:300 n:200 k:1031 trans_a:1",
+                                         "gemm m:259 n:131 k:261 trans_a:1 trans_b:1",
+                                         "gemm m:600 n:512 k:801 trans_a:1"));
+
+// One to four columns beside whole vectors. a: in place along k, transposed in place, packed by a grid, by tiles; with
+// an odd number of k, over two blocks of k, of halves, added to c.
+INSTANTIATE_TEST_SUITE_P(FewColumns, Engines,
+                         testing::Values("gemm m:29 n:49 k:37", "gemm m:29 n:50 k:801", "gemm m:300 n:35 k:1031",
+                                         "gemm m:61 n:20 k:100 trans_a:1", "gemm m:13 n:33 k:801 trans_a:1",
+                                         "gemm m:259 n:273 k:261 trans_a:1", "gemm m:259 n:785 k:40",
+                                         "gemm m:17 n:17 k:0", "gemm m:300 n:52 k:801 alpha:0.5 dtype:f16",
+                                         "gemm_acc m:29 n:49 k:801"));
 
 }  // namespace
 }  // namespace duet

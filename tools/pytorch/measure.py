@@ -7,7 +7,7 @@ import sys
 import torch
 
 from pytorch import clock, forms, peak, work
-from pytorch.run_file import BACKWARD
+from pytorch.run_file import BACKWARD, PACKED
 
 COMPILE_S = 300  # limit for torch.compile
 
@@ -18,13 +18,13 @@ def first_line(error):
 
 def build(op, params, dtype, checking=False):
     """The Work of a case, its forms made. Throws NoForm where PyTorch has none."""
-    forward = op.removesuffix(BACKWARD)
+    forward = op.removesuffix(BACKWARD).removesuffix(PACKED)
     if forward not in forms.FORMS:
         raise work.NoForm(forms.ABSENT.get(forward, "no form written"))
     made = work.Work(params, dtype, checking)
     with torch.no_grad():
         forms.FORMS[forward](made)
-        if forward != op:
+        if op.endswith(BACKWARD):
             work.forward_and_backward(made)
     if made.unread():
         raise work.NoForm(f"the form does not know the attribute {', '.join(made.unread())}")
@@ -66,7 +66,7 @@ def one_case(case, min_time_s, compiled, rank):
     try:
         made = build(case["op"], case["params"], case["dtype"])
         for form in made.forms + made.late:
-            if is_compiled(form) and not compiled:
+            if is_compiled(form) and not compiled or form.packs and not case["may_pack"]:
                 continue
             try:
                 got = timed(form, form in made.late, min_time_s, made.bring_back if made.changed else None)

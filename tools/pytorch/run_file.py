@@ -8,6 +8,7 @@ from pytorch import forms
 OLDEST, NEWEST = 2, 3  # schemas of results/run_file.h in which what is read here is the same
 DTYPES = ("f32", "bf16", "f16", "i8", "f8e4m3")
 BACKWARD = "+backward"  # of an op whose forward and backward passes are compared together (forms.PAIRS)
+PACKED = "+packed"  # of an op whose weights both sides may pack before the clock, as an inference can
 
 
 class BadInput(Exception):
@@ -21,6 +22,7 @@ class Case:
         self.op, self.family, self.dtype, self.params = op, family, dtype, params
         self.implementation, self.seconds, self.disturbed = implementation, seconds, disturbed
         self.jobs = jobs  # names of Duet's jobs whose times add up to `seconds`
+        self.may_pack = True  # whether forms of PyTorch that pack weights before the clock count
         self.peak_memory_bytes = peak_memory_bytes
 
     def label(self):
@@ -31,7 +33,7 @@ class Case:
 
     def request(self):
         """What a process of PyTorch needs to know (turn.py)."""
-        return {"name": self.name(), "op": self.op, "dtype": self.dtype, "params": self.params,
+        return {"name": self.name(), "op": self.op, "dtype": self.dtype, "params": self.params, "may_pack": self.may_pack,
                 "peak_memory_bytes": self.peak_memory_bytes}
 
     def peaks(self, got):
@@ -71,12 +73,10 @@ class Run:
         for job in self.duet["jobs"]:
             if job["device"] != "cpu" or job["dtype"] not in DTYPES or not job["comparable"]:
                 continue
-            if packs_before(job):
-                continue
             series = self._series(job, threads)
             if series is None:
                 continue
-            case = Case(job["op"], job["family"], job["dtype"], job["params"], job["impl"], series["summary"]["median_s"],
+            case = Case(job["op"] + (PACKED if packs_before(job) else ""), job["family"], job["dtype"], job["params"], job["impl"], series["summary"]["median_s"],
                         "disturbed" in series["flags"], [job["name"]], (job["step"] or {}).get("peak_memory_bytes"))
             have = best.get(case.name())
             if have is None or case.seconds < have.seconds:
@@ -90,6 +90,13 @@ class Run:
                 if other.implementation != case.implementation:
                     pair.implementation += ", " + other.implementation
                 best[pair.name()] = pair
+        for name, case in best.items():  # like with like, where Duet has both
+            packed = best.get(name.replace(case.op, case.op + PACKED, 1))
+            if packed is None:
+                continue
+            case.may_pack = False
+            if case.seconds < packed.seconds:
+                packed.implementation, packed.seconds, packed.disturbed, packed.jobs = case.implementation, case.seconds, case.disturbed, case.jobs
         kept = [case for name, case in best.items() if wanted.search(name)]
         if not kept:
             raise BadInput(f"{self.path}: no comparable CPU case at {threads} threads matches '{pattern}'")
@@ -101,11 +108,10 @@ class Run:
         for job in self.duet["jobs"]:
             if job["device"] != "cpu" or job["dtype"] not in DTYPES or job["status"] == "skipped":
                 continue
-            if job["comparable"] and not packs_before(job):
+            if job["comparable"]:
                 continue
-            reason = job["reason"] or "it packs its weights before the clock; the row that packs them in every run counts"
             row = {"case": Case(job["op"], "", job["dtype"], job["params"], job["impl"], 0, False, []).name(), "op": job["op"],
-                   "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']}: {reason}"}
+                   "dtype": job["dtype"], "duet": job["impl"], "reason": f"{job['impl']}: {job['reason']}"}
             if re.search(pattern, row["case"]):
                 rows.append(row)
         return rows
@@ -123,7 +129,7 @@ class Run:
 
 
 def packs_before(job):
-    """Whether a job packs its weights before the clock, which fits an inference alone."""
+    """Whether a job packs its weights before the clock, which only an inference can."""
     return job["impl"].endswith("_packed")
 
 

@@ -10,10 +10,10 @@ class NoForm(Exception):
 
 class Form:
     """`call` does the work once and returns the tensors that `outputs` names ("y lse"; "-": a result that Duet lacks). Of a late form
-    `call` makes such a function, which costs something: a compilation, or another layout."""
+    `call` makes such a function, which costs something: a compilation, or another layout. `packs`: its weights were packed before."""
 
-    def __init__(self, name, call, outputs, gradients):
-        self.name, self.call, self.outputs, self.gradients = name, call, outputs.split(), gradients
+    def __init__(self, name, call, outputs, gradients, packs=False):
+        self.name, self.call, self.outputs, self.gradients, self.packs = name, call, outputs.split(), gradients, packs
 
 
 class Work:
@@ -80,11 +80,11 @@ class Work:
     # --- forms. Compiled ones are whole graphs: where dynamo would run a part of one eagerly, there is no such form. Only an optimiser's
     # step may have eager parts.
 
-    def form(self, name, call, outputs="y", gradients=False, whole=True):
+    def form(self, name, call, outputs="y", gradients=False, whole=True, packs=False):
         """Eager, and compiled; but where `call` asks autograd for gradients, compiled() says which part is compiled."""
-        self.forms.append(Form(name, call, outputs, gradients))
+        self.forms.append(Form(name, call, outputs, gradients, packs))
         if not gradients:
-            self.late.append(Form("compile " + name, lambda: torch.compile(call, fullgraph=whole), outputs, gradients))
+            self.late.append(Form("compile " + name, lambda: torch.compile(call, fullgraph=whole), outputs, gradients, packs))
 
     def function(self, name, function, args, outputs="y"):
         """A form without side effects: compiled, it gets its tensors as arguments."""

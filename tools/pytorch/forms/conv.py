@@ -21,7 +21,8 @@ def _prepacked(w, x, weights, bias, rest, act):
         packed = torch.ops.mkldnn._reorder_convolution_weight(weights, pad, stride, dil, groups, list(x.shape))
     except (AttributeError, RuntimeError):  # a build without oneDNN, or an empty tensor
         return
-    w.form("mkldnn, w prepacked", lambda: torch.ops.mkldnn._convolution_pointwise(x, packed, bias, pad, stride, dil, groups, act, [], ""))
+    w.form("mkldnn, w prepacked", lambda: torch.ops.mkldnn._convolution_pointwise(x, packed, bias, pad, stride, dil, groups, act, [], ""),
+           packs=True)
 
 
 @op("conv2d")

@@ -28,7 +28,7 @@ def _prepacked(w, name, x, weights, bias, act, outputs):
         packed = torch.ops.mkldnn._reorder_linear_weight(weights.contiguous(), len(x))
     except (AttributeError, RuntimeError):  # a build without oneDNN, or an empty tensor
         return
-    w.form(name, lambda: torch.ops.mkldnn._linear_pointwise(x, packed, bias, act, [], ""), outputs)
+    w.form(name, lambda: torch.ops.mkldnn._linear_pointwise(x, packed, bias, act, [], ""), outputs, packs=True)
 
 
 @op("gemm")

@@ -27,7 +27,7 @@ constexpr int64_t kMaxColumnsByTiles = 512, kFloatsByTiles = 256 * kBlockK;
 // With at most so many rows of A (kMaxRowsByStrips) or columns of B, packing A does not pay: each core takes what
 // another one packed from its cache, and takes the lines back for the next product. Tiles of unpacked A have fewer
 // rows, because more rows at a distance of a power of two would evict each other from L1.
-constexpr int64_t kMaxColumnsUnpacked = 768;
+constexpr int64_t kMaxColumnsUnpacked = 896;
 constexpr int64_t kMaxUnpackedRows = 10;
 // But A that is stored across k (transposed) is packed from these extents on, unless several threads would take what
 // one of them packed. Each k of a tile is on a line of its own, so that a tile fills L1, or where those lines are a

@@ -89,22 +89,43 @@ void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, i
   });
 }
 
-// nchw backward: rows [first, last) of dx, counted through all planes.
+// nchw backward: rows [first, last) of dx, counted through all planes. A row of y passes the same to each row of its
+// windows: its entry of the ring is what it passes, and a row of dx adds up entries.
 template <bool kStream, class T>
 void spread_rows(const AvgPool2dBackward& p, const InverseCounts& inverse, const T* dy, T* dx, int64_t first,
                  int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t wo = p.wo();
-  const auto add = [&](float* sum, int64_t row, int64_t) HWY_ATTR {
-    const auto height = hn::Set(d, inverse.height[static_cast<size_t>(row % p.ho())]);
+  const UnpoolScratch s(p);
+  const std::vector<std::vector<int64_t>> teeth = s.comb.taps_of_teeth(p.s);
+  float *row = scratch + s.margin, *combed = scratch + s.row, *ring = combed + s.comb.floats() + s.plain;
+  std::fill_n(scratch, s.row, 0.0f);
+  const auto enter = [&](int64_t of_y, int64_t i, float* entry) HWY_ATTR {
+    const auto height = hn::Set(d, inverse.height[static_cast<size_t>(i)]);
     for (int64_t j = 0; j < wo; j += lanes) {
       const auto inv_count = hn::Mul(height, load(d, inverse.width.data() + j, wo - j, 0.0f));
-      const auto passed = hn::Mul(inv_count, load_as_f32(d, dy + row * wo + j, wo - j));
-      hn::StoreU(hn::Add(hn::LoadU(d, sum + j), passed), d, sum + j);
+      hn::StoreU(hn::Mul(inv_count, load_as_f32(d, dy + of_y * wo + j, wo - j)), d, row + j);
     }
+    add_taps(s.comb, teeth, combed, [&](int64_t, int64_t, int64_t j) HWY_ATTR { return hn::LoadU(d, row + j); });
+    if (p.stride_w > 1) return uncomb_row(s.comb, combed, entry);
+    std::copy_n(combed + p.pad_w, p.w, entry);
   };
-  unpool_rows<kStream>(p, dx, first, last, scratch, add);
+  const auto same = [](auto v) HWY_ATTR { return v; };
+  const auto both = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  const auto leave = [&](int64_t o, const float* const* held, int64_t count) HWY_ATTR {
+    T* to = dx + o * p.w;
+    if (count == 0) return static_cast<void>(std::fill_n(to, p.w, T(0.0f)));
+    if (count == 1) return map<kStream>(d, p.w, same, to, held[0]);
+    // Mostly two; of more, the sum of all but the last comes first.
+    const float* sum = held[0];
+    for (int64_t i = 1; i + 1 < count; ++i) {
+      map<false>(d, p.w, both, combed, sum, held[i]);
+      sum = combed;
+    }
+    map<kStream>(d, p.w, both, to, sum, held[count - 1]);
+  };
+  unpool_rows(p, s, ring, first, last, enter, leave);
 }
 
 // nhwc backward: rows [first, last) of dx, counted through all images.
@@ -174,7 +195,7 @@ Plan avg_pool2d_backward_tuned(const AvgPool2dBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype));
   WorkspaceLayout workspace;
-  const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
+  const Scratch scratch(cpu, workspace, UnpoolScratch(p).floats);
   return Plan([p, stream, inverse = InverseCounts(p, p.count_pad), scratch, &cpu](Args t) {
            cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
              HWY_DYNAMIC_DISPATCH(avg_pool2d_backward_rows)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "ops/pool/pool2d.h"
 
@@ -47,6 +48,13 @@ struct Comb {
     const Comb* c_;
     int64_t tooth_step_, offset_step_, tooth_ = 0, offset_ = 0;
   };
+
+  // The taps by the tooth that they lie on, each as how far behind an element of that tooth its output lies.
+  std::vector<std::vector<int64_t>> taps_of_teeth(int64_t taps) const {
+    std::vector<std::vector<int64_t>> behind(static_cast<size_t>(stride));
+    for (int64_t v = 0; v < taps; ++v) behind[static_cast<size_t>(v * dil % stride)].push_back(v * dil / stride);
+    return behind;
+  }
 
   int64_t width, pad, stride, dil;
   int64_t outputs;   // outputs of a row, rounded up to whole vectors
@@ -95,7 +103,7 @@ class WindowsAround {
 };
 
 // Scratch memory of a thread, in floats. nchw forward: a row of x, combed and plain, then a ring of rows that have been
-// reduced along their width, each of values and of positions. nchw backward: a row of dx, combed and plain.
+// reduced along their width, each of values and of positions.
 struct PoolScratch {
   explicit PoolScratch(const Pool2d& p)
       : comb(p),
@@ -105,6 +113,22 @@ struct PoolScratch {
         floats(comb.floats() + plain + ring_rows * entry) {}
   Comb comb;
   int64_t plain, ring_rows, entry, floats;
+};
+
+// The same for nchw backward: a row of y with a margin on both sides, for taps that reach beyond it; a row of dx, combed
+// and plain; and a ring of entries, as many as rows of y have windows around one pixel, each of two rows of y or one row
+// of dx.
+struct UnpoolScratch {
+  explicit UnpoolScratch(const Pool2d& p)
+      : comb(p),
+        margin(Comb::row_floats(p.dil_w * (p.s - 1) / p.stride_w + 1)),
+        row(margin + std::max(comb.outputs, comb.step) + Comb::kMaxLanes),
+        plain(Comb::row_floats(p.w) + Comb::kMaxLanes),
+        entry(std::max(2 * row, plain)),
+        ring_rows(p.dil_h * (p.r - 1) / p.stride_h + 1),
+        floats(row + comb.floats() + plain + ring_rows * entry) {}
+  Comb comb;
+  int64_t margin, row, plain, entry, ring_rows, floats;
 };
 
 }  // namespace duet

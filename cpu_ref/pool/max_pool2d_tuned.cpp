@@ -19,6 +19,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
+constexpr int32_t kNowhere = INT32_MIN;  // the place of no pixel, nor of one beside a row
 
 // The largest value so far in each lane, and where it lies in its plane.
 struct Best {
@@ -140,7 +141,8 @@ void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, fl
   });
 }
 
-// nchw backward: rows [first, last) of dx, counted through all planes.
+// nchw backward: rows [first, last) of dx, counted through all planes. The entry of a row of y is a copy, in which taps
+// that reach beyond the row find no place.
 template <bool kStream, class T>
 void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T* dx, int64_t first, int64_t last,
                float* scratch) {
@@ -149,16 +151,50 @@ void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T*
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t wo = p.wo();
   const auto step = steps(p.stride_w);
-  const auto add = [&](float* sum, int64_t row, int64_t position) HWY_ATTR {
+  const UnpoolScratch s(p);
+  const std::vector<std::vector<int64_t>> teeth = s.comb.taps_of_teeth(p.s);
+  float *combed = scratch + s.row, *plain = combed + s.comb.floats(), *ring = plain + s.plain;
+  const auto places_of = [&](const float* entry) { return reinterpret_cast<const int32_t*>(entry + s.row) + s.margin; };
+  for (int64_t i = 0; i < s.ring_rows; ++i) {
+    std::fill_n(ring + i * s.entry, s.row, 0.0f);
+    std::fill_n(reinterpret_cast<int32_t*>(ring + i * s.entry + s.row), s.row, kNowhere);
+  }
+  const auto enter = [&](int64_t of_y, int64_t, float* entry) HWY_ATTR {
+    auto* places = reinterpret_cast<int32_t*>(entry + s.row) + s.margin;
     for (int64_t j = 0; j < wo; j += lanes) {
-      const auto at = load(di, index + row * wo + j, wo - j, -1);
-      const auto here = hn::Add(hn::Set(di, static_cast<int32_t>(position + j * p.stride_w)), step);
-      const auto passed =
-          hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(at, here)), load_as_f32(d, dy + row * wo + j, wo - j));
-      hn::StoreU(hn::Add(hn::LoadU(d, sum + j), passed), d, sum + j);
+      const bool whole = j + lanes <= wo;
+      const T* value = dy + of_y * wo + j;
+      const int32_t* place = index + of_y * wo + j;
+      hn::StoreU(whole ? load_as_f32(d, value) : load_as_f32(d, value, wo - j), d, entry + s.margin + j);
+      hn::StoreU(whole ? hn::LoadU(di, place) : load(di, place, wo - j, kNowhere), di, places + j);
     }
   };
-  unpool_rows<kStream>(p, dx, first, last, scratch, add);
+  // The comb of a row of dx, whose pixels lie in the windows of kHeld rows of y; 0: of any number.
+  const auto fill_comb = [&]<int kHeld>(int64_t row, const float* const* held, int64_t count) HWY_ATTR {
+    add_taps(s.comb, teeth, combed, [&](int64_t tooth, int64_t k, int64_t j) HWY_ATTR {
+      const auto here = hn::Add(hn::Set(di, static_cast<int32_t>(row + tooth + k * p.stride_w)), step);
+      auto sum = hn::Zero(d);
+      for (int64_t i = 0; i < (kHeld > 0 ? kHeld : count); ++i) {
+        const auto is_here = hn::RebindMask(d, hn::Eq(hn::LoadU(di, places_of(held[i]) + j), here));
+        sum = hn::Add(sum, hn::IfThenElseZero(is_here, hn::LoadU(d, held[i] + s.margin + j)));
+      }
+      return sum;
+    });
+  };
+  const auto same = [](auto v) HWY_ATTR { return v; };
+  const auto leave = [&](int64_t o, const float* const* held, int64_t count) HWY_ATTR {
+    const int64_t row = o % p.h * p.w - p.pad_w;
+    if (count == 1)
+      fill_comb.template operator()<1>(row, held, count);
+    else if (count == 2)
+      fill_comb.template operator()<2>(row, held, count);
+    else
+      fill_comb.template operator()<0>(row, held, count);
+    if (p.stride_w > 1) uncomb_row(s.comb, combed, plain);
+    const float* const sums = p.stride_w > 1 ? plain : combed + p.pad_w;
+    map<kStream>(d, p.w, same, dx + o * p.w, sums);
+  };
+  unpool_rows(p, s, ring, first, last, enter, leave);
 }
 
 // nhwc backward: rows [first, last) of dx, counted through all images.
@@ -228,7 +264,7 @@ Plan max_pool2d_backward_tuned(const MaxPool2dBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype) + 4 * p.y_elements());
   WorkspaceLayout workspace;
-  const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
+  const Scratch scratch(cpu, workspace, UnpoolScratch(p).floats);
   return Plan([p, stream, scratch, &cpu](Args t) {
            cpu.parallel_for(p.images() * p.h, rows_per_chunk(p.w * p.depth()), [&](int64_t first, int64_t last) {
              HWY_DYNAMIC_DISPATCH(max_pool2d_backward_rows)(p, t, first, last, stream, scratch.of_this_thread(t));

@@ -8,6 +8,8 @@
 #else
 #define DUET_CPU_REF_POOL_ROWS_INL_H_
 #endif
+#include <vector>
+
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/pool/comb.h"
 
@@ -50,13 +52,10 @@ HWY_INLINE void comb_row(const Comb& c, const T* x, float* plain, float* to) {
   }
 }
 
-// The inverse: writes dx[0 .. width) from a comb, past the caches with kStream.
-template <bool kStream, class T>
-HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain, T* dx) {
+// The inverse, for a stride above 1: writes plain[0 .. width) from a comb.
+HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto same = [](auto v) HWY_ATTR { return v; };
-  if (c.stride == 1) return map<kStream>(d, c.width, same, dx, from + c.pad);
   int64_t q = 0;
   if (c.stride == 2) {
     const float *even = from + c.at(0), *odd = from + c.at(1);
@@ -67,7 +66,6 @@ HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain, T* dx
     const float* tooth = from + c.at(q);
     for (int64_t k = q; k < c.width; k += c.stride) plain[k] = *tooth++;
   }
-  map<kStream>(d, c.width, same, dx, static_cast<const float*>(plain));
 }
 
 // Forward: rows [first, last) of y, counted through all planes. Each row of x is reduced along its width once, into an
@@ -100,26 +98,44 @@ HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t la
   }
 }
 
-// Backward: rows [first, last) of dx, counted through all planes.
-//   add(sum, row_of_y, position)   for each output j of that row of y, adds to sum[j] what the output passes to the
-//                                  pixel position + j stride_w of its plane
-// What is added for positions left or right of the row is not used.
-template <bool kStream, class T, class Add>
-HWY_INLINE void unpool_rows(const Pool2d& p, T* dx, int64_t first, int64_t last, float* scratch, const Add& add) {
-  const PoolScratch s(p);
-  float *combed = scratch, *plain = combed + s.comb.floats();
-  const int64_t ho = p.ho();
+// Backward: rows [first, last) of dx, counted through all planes. Rows of y wait in a ring while there are windows of
+// theirs:
+//   enter(row, i, entry)     row of y, counted through all planes, which is row i of its plane, gets an entry of the ring
+//   leave(o, held, count)    writes row o of dx from the entries of the rows of y whose windows hold it, from the top
+template <class Enter, class Leave>
+HWY_INLINE void unpool_rows(const Pool2d& p, const UnpoolScratch& s, float* ring, int64_t first, int64_t last,
+                            const Enter& enter, const Leave& leave) {
+  std::vector<const float*> held(static_cast<size_t>(s.ring_rows));
+  WindowsAround rows(p.ho(), p.r, p.stride_h, p.pad_h, p.dil_h);
+  int64_t next = 0;  // the first row of the plane of y that is not in the ring yet
   for (int64_t o = first; o < last; ++o) {
-    const int64_t plane = o / p.h, row = o % p.h;
-    std::fill_n(combed, s.comb.floats(), 0.0f);
-    for (int64_t u = p.r - 1; u >= 0; --u) {
-      const int64_t down = row + p.pad_h - u * p.dil_h;
-      if (down < 0 || down % p.stride_h != 0 || down / p.stride_h >= ho) continue;
-      Comb::Tap tap(s.comb);
-      for (int64_t v = 0; v < p.s; ++v, tap.next())
-        add(combed + tap.offset(), plane * ho + down / p.stride_h, row * p.w - p.pad_w + v * p.dil_w);
+    const int64_t plane = o / p.h;
+    rows.move_to(o % p.h);
+    if (o % p.h == 0) next = 0;
+    for (next = std::max(next, rows.first()); next < rows.end(); ++next)
+      enter(plane * p.ho() + next, next, ring + next % s.ring_rows * s.entry);
+    int64_t count = 0;
+    for (int64_t i = rows.first(); i < rows.end(); ++i)
+      if (rows.holds(i)) held[static_cast<size_t>(count++)] = ring + i % s.ring_rows * s.entry;
+    leave(o, held.data(), count);
+  }
+}
+
+// Fills a comb: element k of a tooth is the sum of passed(tooth, k, k - behind) over the taps of the tooth.
+template <class Passed>
+HWY_INLINE void add_taps(const Comb& c, const std::vector<std::vector<int64_t>>& taps_of_teeth, float* combed,
+                         const Passed& passed) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t tooth = 0; tooth < c.stride; ++tooth) {
+    const std::vector<int64_t>& taps = taps_of_teeth[static_cast<size_t>(tooth)];
+    const int64_t *behind = taps.data(), *const end = behind + taps.size();
+    const int64_t length = ceil_div(c.width + c.pad - tooth, c.stride);
+    for (int64_t k = 0; k < length; k += lanes) {
+      auto sum = hn::Zero(d);
+      for (const int64_t* tap = behind; tap < end; ++tap) sum = hn::Add(sum, passed(tooth, k, k - *tap));
+      hn::StoreU(sum, d, combed + tooth * c.step + k);
     }
-    uncomb_row<kStream>(s.comb, combed, plain, dx + o * p.w);
   }
 }
 

@@ -403,8 +403,11 @@ void add_train(CLI::App& app) {
   train->add_option("--accumulate", options->accumulate, "batches whose mean gradient makes an update")
       ->transform(whole_number(1, INT_MAX));
   train->add_option("--clip", options->clip, "norm to which gradients are clipped, beyond what the model does itself");
-  train->add_flag("--augment", options->augment,
-                  "change images at random: shear and zoom by up to 0.2, shift by up to a tenth, flip those in colour");
+  train->add_flag_function(
+      "--augment,!--no-augment", [options](int64_t given) { options->augment = given > 0; },
+      "change images at random: shear and zoom by up to 0.2, shift by up to a tenth, flip those in colour; by default "
+      "as "
+      "in the checkpoint");
   train->add_option("--log", options->log,
                     "file for a line of each epoch: .csv, or .json or .jsonl with an object a line");
   train->add_option("--device", options->device, "cpu or gpu")

@@ -36,7 +36,7 @@ struct TrainOptions {
   std::optional<int64_t> warm_up;     // updates
   std::optional<int64_t> accumulate;  // batches of an update
   std::optional<double> clip;         // norm of the gradients
-  bool augment = false;               // images
+  std::optional<bool> augment;        // images
   std::optional<std::string> choose;  // order or measured; without a value as in the checkpoint, else order
   std::string device = "cpu";
   std::optional<int> threads;  // of the CPU; without a value, all it has

@@ -68,7 +68,7 @@ TrainingPlan plan_of(const TrainOptions& options, const TrainingDefaults& defaul
   plan.warm_up = options.warm_up.value_or(options.schedule ? 0 : stored<int64_t>(from, kWarmUpKey).value_or(usual));
   plan.accumulate = options.accumulate.value_or(stored<int64_t>(from, kAccumulateKey).value_or(1));
   plan.clip = options.clip.value_or(stored<double>(from, kClipKey).value_or(0));
-  plan.augment = options.augment || stored<int64_t>(from, kAugmentKey).value_or(0) != 0;
+  plan.augment = options.augment.value_or(stored<int64_t>(from, kAugmentKey).value_or(0) != 0);
   plan.task = options.task.value_or(stored<std::string>(from, kTaskKey).value_or("reverse"));
   plan.validation = options.validation.value_or(stored<double>(from, kValidationKey).value_or(kUsualValidation));
   plan.epochs = options.epochs.value_or(stored<int64_t>(from, kEpochsKey).value_or(kUsualEpochs));

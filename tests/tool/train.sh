@@ -36,6 +36,15 @@ grep -aq '"loss_scale":' half.safetensors || fail "no loss scale in the checkpoi
 grep -aq '"clip":"1"' half.safetensors || fail "no norm in the checkpoint"
 does '^epoch  2  loss [0-3]\.' train lenet $mixed --epochs 2 --resume half.safetensors
 
+# What a checkpoint says of augmentation holds until an option says otherwise.
+does '^epoch  1 ' train lenet $mixed --augment --epochs 1 --checkpoint changed.safetensors
+for option in '' --augment --no-augment; do
+  does '^epoch  2 ' train lenet $mixed --epochs 2 --resume changed.safetensors $option --checkpoint resumed.safetensors
+  expected=1
+  [ "$option" = --no-augment ] && expected=0
+  [ "$(grep -ac '"augment":"1"' resumed.safetensors)" = "$expected" ] || fail "augmentation after a resumption with '$option'"
+done
+
 # Checkpoints that do not fit or are malformed.
 refuses 2 "toy'.*not of mlp" train mlp $small --resume toy.safetensors
 refuses 2 'seed 1, not 2' train toy $small --seed 2 --epochs 9 --resume toy.safetensors

@@ -65,6 +65,8 @@ def one_case(case, min_time_s, compiled, rank):
     row, best, reason = {"case": case["name"]}, None, ""
     try:
         made = build(case["op"], case["params"], case["dtype"])
+        if case["op"].endswith(PACKED) and not any(form.packs for form in made.forms):
+            raise work.NoForm("no form packs weights before the clock; Duet without packing has a row")
         for form in made.forms + made.late:
             if is_compiled(form) and not compiled or form.packs and not case["may_pack"]:
                 continue

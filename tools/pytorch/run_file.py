@@ -69,15 +69,21 @@ class Run:
             wanted = re.compile(pattern)
         except re.error as error:
             raise BadInput(f"--filter '{pattern}' is not a regular expression: {error}") from None
-        best = {}
+        best, packed_too = {}, set()
         for job in self.duet["jobs"]:
-            if job["device"] != "cpu" or job["dtype"] not in DTYPES or not job["comparable"]:
+            if job["device"] != "cpu" or job["dtype"] not in DTYPES:
+                continue
+            packs = packs_before(job)
+            if packs and job["status"] != "skipped":  # one without a verdict counts, too
+                packed_too.add(Case(job["op"], "", job["dtype"], job["params"], "", 0, False, []).name())
+            if not job["comparable"]:
                 continue
             series = self._series(job, threads)
             if series is None:
                 continue
-            case = Case(job["op"] + (PACKED if packs_before(job) else ""), job["family"], job["dtype"], job["params"], job["impl"], series["summary"]["median_s"],
-                        "disturbed" in series["flags"], [job["name"]], (job["step"] or {}).get("peak_memory_bytes"))
+            suffix = PACKED if packs else ""
+            case = Case(job["op"] + suffix, job["family"] + suffix, job["dtype"], job["params"], job["impl"],
+                        series["summary"]["median_s"], "disturbed" in series["flags"], [job["name"]], (job["step"] or {}).get("peak_memory_bytes"))
             have = best.get(case.name())
             if have is None or case.seconds < have.seconds:
                 best[case.name()] = case
@@ -90,13 +96,12 @@ class Run:
                 if other.implementation != case.implementation:
                     pair.implementation += ", " + other.implementation
                 best[pair.name()] = pair
-        for name, case in best.items():  # like with like, where Duet has both
-            packed = best.get(name.replace(case.op, case.op + PACKED, 1))
-            if packed is None:
-                continue
+        for name in packed_too & set(best):  # like with like
+            case, packed = best[name], best.get(name.replace(best[name].op, best[name].op + PACKED, 1))
             case.may_pack = False
-            if case.seconds < packed.seconds:
-                packed.implementation, packed.seconds, packed.disturbed, packed.jobs = case.implementation, case.seconds, case.disturbed, case.jobs
+            if packed and case.seconds < packed.seconds:  # who may pack need not
+                packed.implementation, packed.seconds, packed.jobs = case.implementation, case.seconds, case.jobs
+                packed.disturbed = case.disturbed
         kept = [case for name, case in best.items() if wanted.search(name)]
         if not kept:
             raise BadInput(f"{self.path}: no comparable CPU case at {threads} threads matches '{pattern}'")

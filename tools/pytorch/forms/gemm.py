@@ -148,7 +148,7 @@ def linear_int8(w):
         return
     t, zeros, wide = w.t, torch.zeros(out, dtype=torch.int32), bias.float()
     w.form("onednn.qlinear_pointwise",
-           lambda: torch.ops.onednn.qlinear_pointwise(x, 0.02, 0, packed, scale_w, zeros, wide, 1.0, 0, t, "none", [], ""))
+           lambda: torch.ops.onednn.qlinear_pointwise(x, 0.02, 0, packed, scale_w, zeros, wide, 1.0, 0, t, "none", [], ""), packs=True)
 
 
 @op("spmm")

@@ -18,8 +18,8 @@ constexpr int64_t kTaskColumns = 160;
 // workspace.
 constexpr int64_t kBlockRows = 4096, kBlockColumns = 4096;
 
-// With at most so many rows of A, tasks take strips of B one by one: the rows fill a part of L2 with kBlockK values
-// each.
+// With at most so many rows of A, tasks take strips of B one by one, unless they take tiles: the rows fill a part of L2
+// with kBlockK values each.
 constexpr int64_t kMaxRowsByStrips = 256;
 // With at most so many columns of B, and enough rows of A, tasks take tiles of A one by one, and B with all its columns
 // fills most of L2. Packed by all threads, A would be more than L2 holds, written by one core and read by another.

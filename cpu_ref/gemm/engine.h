@@ -7,8 +7,8 @@
 // of kernel.columns lines (its columns). A strip is packed so that the micro-kernel reads it contiguously: value p of
 // line i goes to to[p * height + i]. Packing is also where other element types become f32, where a transposed matrix is
 // transposed back, and where a convolution finds its pixels. An operand that already lies well in memory is read in
-// place, because for small and thin products packing would take most of the time. bf16 stays bf16, in pairs, where the
-// CPU multiplies it faster than f32.
+// place, because for small and thin products packing would take most of the time. A few columns beside whole vectors
+// are multiplied as dot products. bf16 stays bf16, in pairs, where the CPU multiplies it faster than f32.
 //
 // Files: engine.cpp cuts a product and divides it among threads; engine_pack.cpp packs stored matrices;
 // engine_kernel.cpp and engine_avx512bf16.cpp are the micro-kernels; engine_dot.cpp multiplies by a few vectors;
@@ -180,7 +180,7 @@ struct Tile {
   int64_t a_line, a_k;  // one of them is 1
   const float* b;
   int64_t b_k;      // from one k to the next. The columns of a strip are adjacent, and whole vectors are read
-  bool few;         // but of at most kFewColumns columns each one has its k side by side, one after another
+  bool few;         // instead of all this B has at most kFewColumns columns, column j at b + j * kc with adjacent k
   int64_t b_ahead;  // what to prefetch meanwhile: later k of this strip, or the strip beside it
   float* sums;  // of this tile, (rows, columns), rows sums_step apart: in c itself for f32, otherwise in the workspace
   int64_t sums_step;

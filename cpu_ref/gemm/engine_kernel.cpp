@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The micro-kernels of the matrix engine: run_tile of engine.h. A tile of `rows` x 2 vectors of sums stays in registers
 // while k runs; each step loads two vectors of B and multiplies them by values of A, each broadcast to a vector. There
-// is a kernel for every number of rows, so the rows of a matrix are shared evenly among tiles and nothing is padded.
+// is a kernel for every number of rows, so the rows of a matrix are shared evenly among tiles and nothing is padded. Of
+// columns there are whole vectors, and apart from them a few that are multiplied as dot products (run_few).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_kernel.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
 #include <hwy/cache_control.h>  // Prefetch
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 

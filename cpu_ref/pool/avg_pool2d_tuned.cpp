@@ -98,7 +98,6 @@ void spread_rows(const AvgPool2dBackward& p, const InverseCounts& inverse, const
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t wo = p.wo();
   const UnpoolScratch s(p);
-  const std::vector<std::vector<int64_t>> teeth = s.comb.taps_of_teeth(p.s);
   float *row = scratch + s.margin, *combed = scratch + s.row, *ring = combed + s.comb.floats() + s.plain;
   std::fill_n(scratch, s.row, 0.0f);
   const auto enter = [&](int64_t of_y, int64_t i, float* entry) HWY_ATTR {
@@ -107,23 +106,23 @@ void spread_rows(const AvgPool2dBackward& p, const InverseCounts& inverse, const
       const auto inv_count = hn::Mul(height, load(d, inverse.width.data() + j, wo - j, 0.0f));
       hn::StoreU(hn::Mul(inv_count, load_as_f32(d, dy + of_y * wo + j, wo - j)), d, row + j);
     }
-    add_taps(s.comb, teeth, combed, [&](int64_t, int64_t, int64_t j) HWY_ATTR { return hn::LoadU(d, row + j); });
+    add_taps(s.comb, p.s, combed, [&](int64_t, int64_t, int64_t j) HWY_ATTR { return hn::LoadU(d, row + j); });
     if (p.stride_w > 1) return uncomb_row(s.comb, combed, entry);
     std::copy_n(combed + p.pad_w, p.w, entry);
   };
   const auto same = [](auto v) HWY_ATTR { return v; };
   const auto both = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  const auto leave = [&](int64_t o, const float* const* held, int64_t count) HWY_ATTR {
+  const auto leave = [&](int64_t o, const HeldRows& held) HWY_ATTR {
     T* to = dx + o * p.w;
-    if (count == 0) return static_cast<void>(std::fill_n(to, p.w, T(0.0f)));
-    if (count == 1) return map<kStream>(d, p.w, same, to, held[0]);
-    // Mostly two; of more, the sum of all but the last comes first.
-    const float* sum = held[0];
-    for (int64_t i = 1; i + 1 < count; ++i) {
-      map<false>(d, p.w, both, combed, sum, held[i]);
-      sum = combed;
-    }
-    map<kStream>(d, p.w, both, to, sum, held[count - 1]);
+    if (held.count == 0) return static_cast<void>(std::fill_n(to, p.w, T(0.0f)));
+    if (held.count == 1) return map<kStream>(d, p.w, same, to, held.first[0]);
+    if (held.count == 2) return map<kStream>(d, p.w, both, to, held.first[0], held.first[1]);
+    const float* sum = nullptr;
+    held.each([&](const float* entry) HWY_ATTR {
+      if (sum) map<false>(d, p.w, both, combed, sum, entry);
+      sum = sum ? combed : entry;
+    });
+    map<kStream>(d, p.w, same, to, sum);
   };
   unpool_rows(p, s, ring, first, last, enter, leave);
 }

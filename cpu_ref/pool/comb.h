@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <vector>
+#include <numeric>
 
 #include "ops/pool/pool2d.h"
 
@@ -35,6 +35,7 @@ struct Comb {
     explicit Tap(const Comb& c)
         : c_(&c), tooth_step_(c.dil % c.stride), offset_step_(tooth_step_ * c.step + c.dil / c.stride) {}
     int64_t offset() const { return offset_; }
+    int64_t tooth() const { return tooth_; }
     void next() {
       tooth_ += tooth_step_;
       offset_ += offset_step_;
@@ -49,14 +50,23 @@ struct Comb {
     int64_t tooth_step_, offset_step_, tooth_ = 0, offset_ = 0;
   };
 
-  // The taps by the tooth that they lie on, each as how far behind an element of that tooth its output lies.
-  std::vector<std::vector<int64_t>> taps_of_teeth(int64_t taps) const {
-    std::vector<std::vector<int64_t>> behind(static_cast<size_t>(stride));
-    for (int64_t v = 0; v < taps; ++v) behind[static_cast<size_t>(v * dil % stride)].push_back(v * dil / stride);
-    return behind;
+  // The taps that lie on a tooth: element k of the tooth is the tap of output k - behind, where `behind` begins as said
+  // and grows by `apart`, `count` times in all.
+  struct TapsOfTooth {
+    int64_t behind, apart, count;
+  };
+  TapsOfTooth taps_of(int64_t tooth, int64_t taps) const {
+    int64_t v = std::min(tooth, taps), behind = 0;  // where taps are neighbours
+    if (dil > 1) {
+      Tap tap(*this);
+      for (v = 0; v < taps && tap.tooth() != tooth; ++v) tap.next();
+      behind = tap.offset() - tooth * step;
+    }
+    return {behind, dil / common, v < taps ? ceil_div(taps - v, stride / common) : 0};
   }
 
   int64_t width, pad, stride, dil;
+  int64_t common = std::gcd(stride, dil);
   int64_t outputs;   // outputs of a row, rounded up to whole vectors
   int64_t step = 0;  // floats from one tooth to the next
 };
@@ -115,9 +125,9 @@ struct PoolScratch {
   int64_t plain, ring_rows, entry, floats;
 };
 
-// The same for nchw backward: a row of y with a margin on both sides, for taps that reach beyond it; a row of dx, combed
-// and plain; and a ring of entries, as many as rows of y have windows around one pixel, each of two rows of y or one row
-// of dx.
+// The same for nchw backward: a row of y with a margin on both sides, for taps that reach beyond it; a row of dx,
+// combed and plain; and a ring of entries, as many as rows of y have windows around one pixel, each of two rows of y or
+// one row of dx.
 struct UnpoolScratch {
   explicit UnpoolScratch(const Pool2d& p)
       : comb(p),
@@ -125,7 +135,7 @@ struct UnpoolScratch {
         row(margin + std::max(comb.outputs, comb.step) + Comb::kMaxLanes),
         plain(Comb::row_floats(p.w) + Comb::kMaxLanes),
         entry(std::max(2 * row, plain)),
-        ring_rows(p.dil_h * (p.r - 1) / p.stride_h + 1),
+        ring_rows(std::max<int64_t>(1, std::min(p.ho(), p.dil_h * (p.r - 1) / p.stride_h + 1))),
         floats(row + comb.floats() + plain + ring_rows * entry) {}
   Comb comb;
   int64_t margin, row, plain, entry, ring_rows, floats;

@@ -152,7 +152,6 @@ void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T*
   const int64_t wo = p.wo();
   const auto step = steps(p.stride_w);
   const UnpoolScratch s(p);
-  const std::vector<std::vector<int64_t>> teeth = s.comb.taps_of_teeth(p.s);
   float *combed = scratch + s.row, *plain = combed + s.comb.floats(), *ring = plain + s.plain;
   const auto places_of = [&](const float* entry) { return reinterpret_cast<const int32_t*>(entry + s.row) + s.margin; };
   for (int64_t i = 0; i < s.ring_rows; ++i) {
@@ -162,34 +161,33 @@ void pass_rows(const MaxPool2dBackward& p, const int32_t* index, const T* dy, T*
   const auto enter = [&](int64_t of_y, int64_t, float* entry) HWY_ATTR {
     auto* places = reinterpret_cast<int32_t*>(entry + s.row) + s.margin;
     for (int64_t j = 0; j < wo; j += lanes) {
-      const bool whole = j + lanes <= wo;
-      const T* value = dy + of_y * wo + j;
-      const int32_t* place = index + of_y * wo + j;
-      hn::StoreU(whole ? load_as_f32(d, value) : load_as_f32(d, value, wo - j), d, entry + s.margin + j);
-      hn::StoreU(whole ? hn::LoadU(di, place) : load(di, place, wo - j, kNowhere), di, places + j);
+      hn::StoreU(load_as_f32(d, dy + of_y * wo + j, wo - j), d, entry + s.margin + j);
+      hn::StoreU(load(di, index + of_y * wo + j, wo - j, kNowhere), di, places + j);
     }
   };
-  // The comb of a row of dx, whose pixels lie in the windows of kHeld rows of y; 0: of any number.
-  const auto fill_comb = [&]<int kHeld>(int64_t row, const float* const* held, int64_t count) HWY_ATTR {
-    add_taps(s.comb, teeth, combed, [&](int64_t tooth, int64_t k, int64_t j) HWY_ATTR {
+  // The comb of a row of dx, which lies in the windows of kHeld rows of y; 0: of any number.
+  const auto fill_comb = [&]<int kHeld>(int64_t row, const HeldRows& held) HWY_ATTR {
+    add_taps(s.comb, p.s, combed, [&](int64_t tooth, int64_t k, int64_t j) HWY_ATTR {
       const auto here = hn::Add(hn::Set(di, static_cast<int32_t>(row + tooth + k * p.stride_w)), step);
       auto sum = hn::Zero(d);
-      for (int64_t i = 0; i < (kHeld > 0 ? kHeld : count); ++i) {
-        const auto is_here = hn::RebindMask(d, hn::Eq(hn::LoadU(di, places_of(held[i]) + j), here));
-        sum = hn::Add(sum, hn::IfThenElseZero(is_here, hn::LoadU(d, held[i] + s.margin + j)));
-      }
+      const auto add = [&](const float* entry) HWY_ATTR {
+        const auto is_here = hn::RebindMask(d, hn::Eq(hn::LoadU(di, places_of(entry) + j), here));
+        sum = hn::Add(sum, hn::IfThenElseZero(is_here, hn::LoadU(d, entry + s.margin + j)));
+      };
+      if constexpr (kHeld == 0) held.each(add);
+      for (int i = 0; i < kHeld; ++i) add(held.first[i]);
       return sum;
     });
   };
   const auto same = [](auto v) HWY_ATTR { return v; };
-  const auto leave = [&](int64_t o, const float* const* held, int64_t count) HWY_ATTR {
+  const auto leave = [&](int64_t o, const HeldRows& held) HWY_ATTR {
     const int64_t row = o % p.h * p.w - p.pad_w;
-    if (count == 1)
-      fill_comb.template operator()<1>(row, held, count);
-    else if (count == 2)
-      fill_comb.template operator()<2>(row, held, count);
+    if (held.count == 1)
+      fill_comb.template operator()<1>(row, held);
+    else if (held.count == 2)
+      fill_comb.template operator()<2>(row, held);
     else
-      fill_comb.template operator()<0>(row, held, count);
+      fill_comb.template operator()<0>(row, held);
     if (p.stride_w > 1) uncomb_row(s.comb, combed, plain);
     const float* const sums = p.stride_w > 1 ? plain : combed + p.pad_w;
     map<kStream>(d, p.w, same, dx + o * p.w, sums);

@@ -8,8 +8,6 @@
 #else
 #define DUET_CPU_REF_POOL_ROWS_INL_H_
 #endif
-#include <vector>
-
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/pool/comb.h"
 
@@ -98,15 +96,37 @@ HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t la
   }
 }
 
+// The rows of y whose windows hold a row of dx, from the top, as entries of a ring.
+struct HeldRows {
+  const WindowsAround* rows;
+  const float* ring;
+  int64_t ring_rows, entry;
+  int64_t count = 0;
+  const float* first[2] = {};  // mostly all of them
+
+  HWY_INLINE void find() {
+    count = 0;
+    each([&](const float* at) {
+      if (count < 2) first[count] = at;
+      ++count;
+    });
+  }
+  template <class F>
+  HWY_INLINE void each(const F& f) const {
+    for (int64_t i = rows->first(); i < rows->end(); ++i)
+      if (rows->holds(i)) f(ring + i % ring_rows * entry);
+  }
+};
+
 // Backward: rows [first, last) of dx, counted through all planes. Rows of y wait in a ring while there are windows of
 // theirs:
-//   enter(row, i, entry)     row of y, counted through all planes, which is row i of its plane, gets an entry of the ring
-//   leave(o, held, count)    writes row o of dx from the entries of the rows of y whose windows hold it, from the top
+//   enter(row, i, entry)   row of y, counted through all planes, which is row i of its plane, gets an entry of the ring
+//   leave(o, held)         writes row o of dx
 template <class Enter, class Leave>
 HWY_INLINE void unpool_rows(const Pool2d& p, const UnpoolScratch& s, float* ring, int64_t first, int64_t last,
                             const Enter& enter, const Leave& leave) {
-  std::vector<const float*> held(static_cast<size_t>(s.ring_rows));
   WindowsAround rows(p.ho(), p.r, p.stride_h, p.pad_h, p.dil_h);
+  HeldRows held{.rows = &rows, .ring = ring, .ring_rows = s.ring_rows, .entry = s.entry};
   int64_t next = 0;  // the first row of the plane of y that is not in the ring yet
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / p.h;
@@ -114,26 +134,23 @@ HWY_INLINE void unpool_rows(const Pool2d& p, const UnpoolScratch& s, float* ring
     if (o % p.h == 0) next = 0;
     for (next = std::max(next, rows.first()); next < rows.end(); ++next)
       enter(plane * p.ho() + next, next, ring + next % s.ring_rows * s.entry);
-    int64_t count = 0;
-    for (int64_t i = rows.first(); i < rows.end(); ++i)
-      if (rows.holds(i)) held[static_cast<size_t>(count++)] = ring + i % s.ring_rows * s.entry;
-    leave(o, held.data(), count);
+    held.find();
+    leave(o, held);
   }
 }
 
-// Fills a comb: element k of a tooth is the sum of passed(tooth, k, k - behind) over the taps of the tooth.
+// Fills a comb of windows of `taps`: element k of a tooth is the sum of passed(tooth, k, j) over the outputs j of which
+// it is a tap.
 template <class Passed>
-HWY_INLINE void add_taps(const Comb& c, const std::vector<std::vector<int64_t>>& taps_of_teeth, float* combed,
-                         const Passed& passed) {
+HWY_INLINE void add_taps(const Comb& c, int64_t taps, float* combed, const Passed& passed) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t tooth = 0; tooth < c.stride; ++tooth) {
-    const std::vector<int64_t>& taps = taps_of_teeth[static_cast<size_t>(tooth)];
-    const int64_t *behind = taps.data(), *const end = behind + taps.size();
+    const Comb::TapsOfTooth of = c.taps_of(tooth, taps);
     const int64_t length = ceil_div(c.width + c.pad - tooth, c.stride);
     for (int64_t k = 0; k < length; k += lanes) {
       auto sum = hn::Zero(d);
-      for (const int64_t* tap = behind; tap < end; ++tap) sum = hn::Add(sum, passed(tooth, k, k - *tap));
+      for (int64_t i = 0, j = k - of.behind; i < of.count; ++i, j -= of.apart) sum = hn::Add(sum, passed(tooth, k, j));
       hn::StoreU(sum, d, combed + tooth * c.step + k);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products that the matrix engine cuts in ways that no case of a contract reaches: they would take the kernels on the
-// host too long.
+// Work that cpu.tuned cuts in ways that no case of a contract reaches, as it would take the kernels on the host too
+// long: products of the matrix engine, and rows of pooling.
 #include <gtest/gtest.h>
 
 #include "core/cpu_context.h"
@@ -9,9 +9,9 @@
 namespace duet {
 namespace {
 
-class Engines : public testing::TestWithParam<const char*> {};
+class Cuts : public testing::TestWithParam<const char*> {};
 
-TEST_P(Engines, EqualTheReference) {
+TEST_P(Cuts, EqualTheReference) {
   const std::string_view text = GetParam(), op = text.substr(0, text.find(' '));
   const Problem problem = parse_case(op, text.substr(op.size() + 1));
   const HostTensors inputs = draw_inputs(problem, FillMode::values, 1);
@@ -27,7 +27,7 @@ TEST_P(Engines, EqualTheReference) {
 }
 
 // a transposed, and packed for its depth: by a grid of tasks, by strips, by tiles, over two blocks of k.
-INSTANTIATE_TEST_SUITE_P(Transposed, Engines,
+INSTANTIATE_TEST_SUITE_P(Transposed, Cuts,
                          testing::Values("gemm m:259 n:531 k:261 trans_a:1", "gemm m:131 n:259 k:257 trans_a:1",
                                          "gemm m:300 n:200 k:1031 trans_a:1",
                                          "gemm m:259 n:131 k:261 trans_a:1 trans_b:1",
@@ -35,12 +35,27 @@ INSTANTIATE_TEST_SUITE_P(Transposed, Engines,
 
 // One to four columns beside whole vectors. a: in place along k, transposed in place, packed by a grid, by tiles; with
 // an odd number of k, over two blocks of k, of halves, added to c.
-INSTANTIATE_TEST_SUITE_P(FewColumns, Engines,
+INSTANTIATE_TEST_SUITE_P(FewColumns, Cuts,
                          testing::Values("gemm m:29 n:49 k:37", "gemm m:29 n:50 k:801", "gemm m:300 n:35 k:1031",
                                          "gemm m:61 n:20 k:100 trans_a:1", "gemm m:13 n:33 k:801 trans_a:1",
-                                         "gemm m:259 n:273 k:261 trans_a:1", "gemm m:259 n:785 k:40",
+                                         "gemm m:259 n:273 k:261 trans_a:1", "gemm m:259 n:913 k:40",
                                          "gemm m:17 n:17 k:0", "gemm m:300 n:52 k:801 alpha:0.5 dtype:f16",
                                          "gemm_acc m:29 n:49 k:801"));
+
+// a is packed by tiles, in pairs where the CPU multiplies them faster.
+INSTANTIATE_TEST_SUITE_P(Halves, Cuts,
+                         testing::Values("gemm m:300 n:52 k:801 dtype:bf16",
+                                         "gemm m:301 n:512 k:1031 trans_a:1 dtype:bf16"));
+
+// More rows than one task takes, so that a task begins within a plane.
+INSTANTIATE_TEST_SUITE_P(
+    Pooling, Cuts,
+    testing::Values("avg_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
+                    "avg_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:4 dil_h:2 dil_w:3 stride_h:1 stride_w:2",
+                    "avg_pool2d_backward n:1 c:1 h:300 w:131 r:5 s:5 pad_h:2 pad_w:1",
+                    "max_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
+                    "max_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:4 dil_h:2 dil_w:3 stride_h:1 stride_w:2",
+                    "max_pool2d_backward n:1 c:1 h:300 w:131 r:5 s:5 pad_h:2 pad_w:1 dtype:bf16"));
 
 }  // namespace
 }  // namespace duet

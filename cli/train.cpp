@@ -405,9 +405,8 @@ void add_train(CLI::App& app) {
   train->add_option("--clip", options->clip, "norm to which gradients are clipped, beyond what the model does itself");
   train->add_flag_function(
       "--augment,!--no-augment", [options](int64_t given) { options->augment = given > 0; },
-      "change images at random: shear and zoom by up to 0.2, shift by up to a tenth, flip those in colour; by default "
-      "as "
-      "in the checkpoint");
+      "change images at random: shear and zoom by up to 0.2, shift by up to a tenth, flip those in colour; "
+      "by default as the checkpoint says");
   train->add_option("--log", options->log,
                     "file for a line of each epoch: .csv, or .json or .jsonl with an object a line");
   train->add_option("--device", options->device, "cpu or gpu")

@@ -106,7 +106,7 @@ struct Blocking {
   int64_t max_tasks;         // of a block
   bool pack_a;               // otherwise A is read in place
   // strip_by_strip, for few rows: a task takes strips of B one by one, packs each into memory of its own (unless it can
-  // be read in place) and multiplies it by all of A. tile_by_tile, for few columns: B is packed first, and a task takes
+  // be read in place) and multiplies it by all of A. tile_by_tile, for a narrow B: B is packed first, and a task takes
   // tiles of A one by one, packs each and multiplies it by all of B. Otherwise both are packed first, and a task takes
   // some rows of A and some strips.
   bool strip_by_strip, tile_by_tile, pack_b;
@@ -170,7 +170,9 @@ class Engine {
 // 0 for i >= lines.
 void pack_lines(const void* const* line, DType dtype, int64_t lines, int64_t height, int64_t kc, float* to);
 constexpr int64_t kMaxHeight = 64;  // of a strip, on any instruction set
-constexpr int64_t kFewColumns = 4;  // at most so many columns beside whole vectors are multiplied as dot products
+// At most so many vectors make a thin product (run_thin), and so many columns beside whole vectors are multiplied as
+// one.
+constexpr int64_t kMaxVectors = 4, kFewColumns = kMaxVectors;
 
 // One register tile (engine_kernel.cpp). Its value is the products of this block of k, plus, with `add`, what `sums`
 // holds. The value goes to `sums`, or after the last block to c = finish(value).
@@ -211,7 +213,6 @@ struct ThinProduct {
   float alpha;
   bool relu, accumulate;
 };
-constexpr int64_t kMaxVectors = 4;
 void run_thin(const ThinProduct& product, int64_t first, int64_t last);  // lines [first, last)
 
 }  // namespace duet::engine

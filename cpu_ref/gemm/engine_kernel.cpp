@@ -171,38 +171,8 @@ void micro_kernel(const Tile& t, const Result& r) {
   store_any(t, r, spilled, kV * kLanes);
 }
 
-// A tile of few columns, as dot products: vectors of k where A lies along k, vectors of rows where its lines are
-// adjacent. Vectors of columns would be empty for the most part.
-template <int kC>
-void few_along_k(const Tile& t, float* value) {
-  constexpr int kR = 4;  // rows at a time; rows that do not exist repeat the last one
-  for (int64_t row = 0; row < t.rows; row += kR) {
-    Vec sum[kR][kC];
-    const float* a[kR];
-#pragma GCC unroll 4
-    for (int i = 0; i < kR; ++i) {
-      a[i] = t.a + std::min(row + i, t.rows - 1) * t.a_line;
-#pragma GCC unroll 4
-      for (int j = 0; j < kC; ++j) sum[i][j] = hn::Zero(d);
-    }
-    const auto step = [&](int64_t p, auto at) HWY_ATTR {
-      Vec column[kC];
-#pragma GCC unroll 4
-      for (int j = 0; j < kC; ++j) column[j] = at(t.b + j * t.kc + p);
-#pragma GCC unroll 4
-      for (int i = 0; i < kR; ++i) {
-        const Vec v = at(a[i] + p);
-#pragma GCC unroll 4
-        for (int j = 0; j < kC; ++j) sum[i][j] = hn::MulAdd(v, column[j], sum[i][j]);
-      }
-    };
-    int64_t p = 0;
-    for (; p + kLanes <= t.kc; p += kLanes) step(p, [&](const float* from) HWY_ATTR { return hn::LoadU(d, from); });
-    if (p < t.kc) step(p, [&](const float* from) HWY_ATTR { return load(d, from, t.kc - p, 0.0f); });
-    for (int64_t i = 0; i < std::min<int64_t>(kR, t.rows - row); ++i)
-      for (int j = 0; j < kC; ++j) value[(row + i) * kFewColumns + j] = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
-  }
-}
+// A tile of few columns where lines of A are adjacent: vectors of rows. Vectors of columns would be empty for the most
+// part.
 template <int kC>
 void few_across_k(const Tile& t, float* value) {
   constexpr int kSums = 8 / kC;  // of a column, so that enough of them are independent
@@ -231,12 +201,32 @@ void few_across_k(const Tile& t, float* value) {
     }
   }
 }
+// A tile of few columns: where A lies along k, a thin product of its own.
 void run_few(const Tile& t, const Result& r) {
-  using Few = void (*)(const Tile&, float*);
-  constexpr Few kAlong[] = {few_along_k<1>, few_along_k<2>, few_along_k<3>, few_along_k<4>};
-  constexpr Few kAcross[] = {few_across_k<1>, few_across_k<2>, few_across_k<3>, few_across_k<4>};
+  constexpr void (*kAcross[])(const Tile&, float*) = {few_across_k<1>, few_across_k<2>, few_across_k<3>,
+                                                      few_across_k<4>};
   float value[kRows * kFewColumns];
-  (t.a_line == 1 ? kAcross : kAlong)[t.columns - 1](t, value);
+  if (t.a_line == 1) {
+    kAcross[t.columns - 1](t, value);
+  } else {
+    run_thin({.dtype = DType::f32,
+              .matrix = t.a,
+              .thin = t.b,
+              .matrix_step = t.a_line,
+              .thin_step = t.kc,
+              .k = t.kc,
+              .vectors = t.columns,
+              .c = value,
+              .c_line = kFewColumns,
+              .c_thin = 1,
+              .bias = nullptr,
+              .bias_line = 0,
+              .bias_thin = 0,
+              .alpha = 1,
+              .relu = false,
+              .accumulate = false},
+             0, t.rows);
+  }
   store_any(t, r, value, kFewColumns);
 }
 

@@ -52,8 +52,9 @@ void mean_rows(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T* 
   pool_rows(p, x, first, last, 0, scratch, across, down);
 }
 
-// nhwc: rows [first, last) of y, counted through all images. Vectors run along the channels.
-template <class T>
+// nhwc: rows [first, last) of y, counted through all images. Vectors run along the channels. kStream: all are whole and
+// aligned (pixels_are_aligned()).
+template <bool kStream, class T>
 void mean_pixels(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -73,20 +74,25 @@ void mean_pixels(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T
     const auto inv_count = hn::Set(d, inverse.height[static_cast<size_t>(i)] * inverse.width[static_cast<size_t>(j)]);
     T* to = y + ((image * ho + i) * wo + j) * depth + c;
 #pragma GCC unroll 4
-    for (int k = 0; k < kVectors; ++k) store_f32_as(d, hn::Mul(sum[k], inv_count), to + k * lanes, left - k * lanes);
+    for (int k = 0; k < kVectors; ++k)
+      store_pixel<kStream>(d, hn::Mul(sum[k], inv_count), to + k * lanes, left - k * lanes);
   };
   pool_pixels(p, first, last, mean);
 }
 
-void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, int64_t first, int64_t last,
+void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, int64_t first, int64_t last, bool stream,
                      float* scratch) {
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[AvgPool2d::x].as<const T>();
     auto* y = t[AvgPool2d::y].as<T>();
     if (halves(p)) return mean_halves(p, x, y, first, last);
-    if (pixel_halves(p)) return mean_pixel_halves(p, x, y, first, last);
-    p.depth() == 1 ? mean_rows(p, inverse, x, y, first, last, scratch) : mean_pixels(p, inverse, x, y, first, last);
+    if (p.depth() == 1) return mean_rows(p, inverse, x, y, first, last, scratch);
+    const bool past = stream && pixels_are_aligned(p, y);
+    if (pixel_halves(p))
+      return past ? mean_pixel_halves<true>(p, x, y, first, last) : mean_pixel_halves<false>(p, x, y, first, last);
+    (past ? mean_pixels<true, T> : mean_pixels<false, T>)(p, inverse, x, y, first, last);
   });
+  if (stream) hwy::FlushStream();
 }
 
 // nchw backward: rows [first, last) of dx, counted through all planes. A row of y passes the same to each row of its
@@ -178,12 +184,13 @@ HWY_EXPORT(avg_pool2d_backward_rows);
 
 Plan avg_pool2d_tuned(const AvgPool2d& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
+  const bool stream = beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype));
   WorkspaceLayout workspace;
   const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
-  return Plan([p, inverse = InverseCounts(p, p.count_pad), scratch, &cpu](Args t) {
+  return Plan([p, stream, inverse = InverseCounts(p, p.count_pad), scratch, &cpu](Args t) {
            const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
            cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
-             HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, inverse, t, first, last, scratch.of_this_thread(t));
+             HWY_DYNAMIC_DISPATCH(avg_pool2d_rows)(p, inverse, t, first, last, stream, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));

@@ -136,8 +136,8 @@ void spread_halves(const Pool2d& p, const T* dy, T* dx, int64_t first, int64_t l
 }
 
 // The same two for nhwc, for rows [first, last) of the result, counted through all images. Vectors run along the
-// channels and end with their pixel.
-template <class T>
+// channels and end with their pixel. kStream: all are whole and aligned (pixels_are_aligned()).
+template <bool kStream, class T>
 void mean_pixel_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -152,7 +152,7 @@ void mean_pixel_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t
       for (; c + lanes <= depth; c += lanes) {
         const auto of_top = hn::Add(load_as_f32(d, top + c), load_as_f32(d, top + depth + c));
         const auto of_bottom = hn::Add(load_as_f32(d, bottom + c), load_as_f32(d, bottom + depth + c));
-        store_f32_as(d, hn::Mul(hn::Add(of_top, of_bottom), quarter), to + c);
+        stream_store<kStream>(d, hn::Mul(hn::Add(of_top, of_bottom), quarter), to + c);
       }
       if (const int64_t left = depth - c; left > 0) {
         const auto of_top = hn::Add(load_as_f32(d, top + c, left), load_as_f32(d, top + depth + c, left));
@@ -163,7 +163,6 @@ void mean_pixel_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t
   }
 }
 
-// kStream: all vectors are whole and aligned (pixels_are_aligned()).
 template <bool kStream, class T>
 void spread_pixel_halves(const Pool2d& p, const T* dy, T* dx, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;

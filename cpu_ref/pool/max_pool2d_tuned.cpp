@@ -41,9 +41,10 @@ HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> steps(int64_t step) {
   return hn::Mul(hn::Iota(d, 0), hn::Set(d, static_cast<int32_t>(step)));
 }
 
-// nchw: rows [first, last) of y, counted through all planes.
+// nchw: rows [first, last) of y, counted through all planes. Returns whether a window has no place yet
+// (place_infinities()).
 template <class T>
-void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, float* scratch) {
+bool max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, float* scratch) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -67,6 +68,7 @@ void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t firs
     }
   };
   // The maximum of those down the window.
+  auto lowest = hn::Zero(di);
   const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t) HWY_ATTR {
     for (int64_t j = 0; j < wo; j += lanes) {
       Best best = no_value();
@@ -76,20 +78,27 @@ void max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t firs
         at += stride;
         if (at >= s.ring_rows) at -= s.ring_rows;
       }
-      store_f32_as(d, best.value, y + o * wo + j, wo - j);
-      if (index) store(di, best.at, index + o * wo + j, wo - j);
+      const int64_t left = wo - j;
+      store_f32_as(d, best.value, y + o * wo + j, left);
+      if (!index) continue;
+      store(di, best.at, index + o * wo + j, left);
+      const auto existing = hn::FirstN(di, static_cast<size_t>(std::min(lanes, left)));
+      lowest = hn::Min(lowest, hn::IfThenElseZero(existing, best.at));
     }
   };
   pool_rows(p, x, first, last, -INFINITY, scratch, across, down);
+  return hn::GetLane(hn::MinOfLanes(di, lowest)) < 0;
 }
 
-// nhwc: rows [first, last) of y, counted through all images.
-template <class T>
-void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
+// nhwc: rows [first, last) of y, counted through all images. kStream: all vectors are whole and aligned
+// (pixels_are_aligned()). Returns as max_rows() does.
+template <bool kStream, class T>
+bool max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  auto lowest = hn::Zero(di);
   const auto max = [&]<int kVectors>(const WindowPixels& window, int64_t image, int64_t i, int64_t j, int64_t c,
                                      int64_t left) HWY_ATTR {
     const T* channels = x + image * p.h * p.w * depth + c;
@@ -106,11 +115,14 @@ void max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t fi
     const int64_t out = ((image * ho + i) * wo + j) * depth + c;
 #pragma GCC unroll 4
     for (int k = 0; k < kVectors; ++k) {
-      store_f32_as(d, best[k].value, y + out + k * lanes, left - k * lanes);
-      if (index) store(di, best[k].at, index + out + k * lanes, left - k * lanes);
+      store_pixel<kStream>(d, best[k].value, y + out + k * lanes, left - k * lanes);
+      if (!index) continue;
+      store_pixel<kStream>(di, best[k].at, index + out + k * lanes, left - k * lanes);
+      lowest = hn::Min(lowest, best[k].at);  // absent lanes were loaded as 0, above -inf: they have a place
     }
   };
   pool_pixels(p, first, last, max);
+  return hn::GetLane(hn::MinOfLanes(di, lowest)) < 0;
 }
 
 // In a window of -inf alone nothing exceeds the start value, so its place is still -1: it gets its first pixel. A
@@ -119,25 +131,27 @@ void place_infinities(const MaxPool2d& p, int32_t* index, int64_t first, int64_t
   const int64_t depth = p.depth(), row_elements = p.wo() * depth;
   for (int64_t o = first; o < last; ++o) {
     int32_t* places = index + o * row_elements;
-    // Whether the row has such a window: rare, and this loop is vectorised.
-    int32_t lowest = 0;
-    for (int64_t k = 0; k < row_elements; ++k) lowest = std::min(lowest, places[k]);
-    if (lowest >= 0) continue;
-    for (int64_t k = 0; k < row_elements; ++k)
+    for (int64_t k = 0; k < row_elements; ++k) {
+      if (places[k] >= 0) continue;
       p.in_window(o % p.ho(), k / depth, [&](int64_t at) {
         if (places[k] < 0) places[k] = static_cast<int32_t>(at);
       });
+    }
   }
 }
 
-void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, float* scratch) {
+void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, bool stream, float* scratch) {
   auto* index = p.indexed ? t[MaxPool2d::index].as<int32_t>() : nullptr;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[MaxPool2d::x].as<const T>();
     auto* y = t[MaxPool2d::y].as<T>();
     if (halves(p)) return max_halves(p, x, y, index, first, last);
-    p.depth() == 1 ? max_rows(p, x, y, index, first, last, scratch) : max_pixels(p, x, y, index, first, last);
-    if (index) place_infinities(p, index, first, last);
+    const bool past = stream && pixels_are_aligned(p, y) && pixels_are_aligned(p, index);
+    const bool unplaced = p.depth() == 1 ? max_rows(p, x, y, index, first, last, scratch)
+                          : past         ? max_pixels<true>(p, x, y, index, first, last)
+                                         : max_pixels<false>(p, x, y, index, first, last);
+    if (past) hwy::FlushStream();
+    if (unplaced) place_infinities(p, index, first, last);
   });
 }
 
@@ -246,12 +260,14 @@ HWY_EXPORT(max_pool2d_backward_rows);
 
 Plan max_pool2d_tuned(const MaxPool2d& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
+  const bool stream =
+      beyond_cache((p.x_elements() + p.y_elements()) * size_of(p.dtype) + (p.indexed ? 4 * p.y_elements() : 0));
   WorkspaceLayout workspace;
   const Scratch scratch(cpu, workspace, PoolScratch(p).floats);
-  return Plan([p, scratch, &cpu](Args t) {
+  return Plan([p, stream, scratch, &cpu](Args t) {
            const int64_t grain = rows_per_chunk(p.stride_h * p.w * p.depth());
            cpu.parallel_for(p.wo() * p.depth() == 0 ? 0 : p.images() * p.ho(), grain, [&](int64_t first, int64_t last) {
-             HWY_DYNAMIC_DISPATCH(max_pool2d_rows)(p, t, first, last, scratch.of_this_thread(t));
+             HWY_DYNAMIC_DISPATCH(max_pool2d_rows)(p, t, first, last, stream, scratch.of_this_thread(t));
            });
          })
       .with(std::move(workspace));

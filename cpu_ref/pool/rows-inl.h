@@ -244,11 +244,21 @@ HWY_INLINE void unpool_pixels(const Pool2d& p, T* dx, int64_t first, int64_t las
   }
 }
 
-// Whether all whole vectors that unpool_pixels() stores to dx are aligned, so that they can go past the caches.
+// Whether all vectors of channels of a tensor whose first element is `to` are whole and aligned, so that they can go
+// past the caches.
 template <class T>
-HWY_INLINE bool pixels_are_aligned(const Pool2d& p, const T* dx) {
+HWY_INLINE bool pixels_are_aligned(const Pool2d& p, const T* to) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
-  return p.depth() % lanes == 0 && reinterpret_cast<uintptr_t>(dx) % (static_cast<size_t>(lanes) * sizeof(T)) == 0;
+  return p.depth() % lanes == 0 && reinterpret_cast<uintptr_t>(to) % (static_cast<size_t>(lanes) * sizeof(T)) == 0;
+}
+
+// Stores min(left, lanes) channels of a pixel. kStream: pixels_are_aligned().
+template <bool kStream, class D, class T>
+HWY_INLINE void store_pixel(D d, hn::Vec<D> v, T* to, int64_t left) {
+  if constexpr (kStream)
+    stream_store<true>(d, v, to);
+  else
+    store_f32_as(d, v, to, left);
 }
 
 }  // namespace duet::HWY_NAMESPACE

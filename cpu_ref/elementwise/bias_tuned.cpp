@@ -188,18 +188,19 @@ void sum_columns(const Planes<T>& from, int64_t rows, int64_t width, int64_t n, 
   }
 }
 
-// Blocks [first, last) of the matrix of wide rows: at most kBlockRows rows of `width` elements and kBlockColumns
-// columns. The last row of the matrix may be short.
+// Blocks [first, last) of the matrix of wide rows: at most kBlockRows rows of `width` elements, and `columns` columns.
+// The last row of the matrix may be short.
 template <bool kRelu, class T>
-void column_blocks(const Planes<T>& from, int64_t elements, int64_t width, int64_t first, int64_t last, bool stream,
-                   float* partial) {
+void column_blocks(const Planes<T>& from, int64_t elements, int64_t width, int64_t columns, int64_t first, int64_t last,
+                   bool stream, float* partial) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   stream = stream && width % lanes == 0 && elements_to_alignment(d, from.dx, lanes) == 0;
   const auto sum = stream ? sum_columns<kRelu, true, T> : sum_columns<kRelu, false, T>;
-  const int64_t across = ceil_div(width, kBlockColumns), rows = elements / width, rest = elements % width;
+  const int64_t rows = elements / width, rest = elements % width;
+  const int64_t across = ceil_div(width, columns);
   for (int64_t b = first; b < last; ++b) {
-    const int64_t column = b % across * kBlockColumns, n = std::min(kBlockColumns, width - column);
+    const int64_t column = b % across * columns, n = std::min(columns, width - column);
     const int64_t row = b / across * kBlockRows, end = std::min(rows, row + kBlockRows);
     float* to = partial + b / across * width + column;
     std::fill_n(to, n, 0.0f);
@@ -210,24 +211,33 @@ void column_blocks(const Planes<T>& from, int64_t elements, int64_t width, int64
   if (stream) hwy::FlushStream();
 }
 
-// The sum of n <= kInL1 masked elements.
-template <bool kRelu, class T>
+// The sum of n <= kInL1 masked elements; with kStore, they are written to dx as well. kStream: dx is aligned.
+template <bool kRelu, bool kStore, bool kStream, class T>
 HWY_INLINE float sum_run(const Planes<T>& from, int64_t n) {
   const hn::ScalableTag<float> d;
   const auto sums = reduce(
       d, n, hn::Zero(d),
-      [&](auto acc, int64_t i, auto... left) HWY_ATTR { return hn::Add(acc, gated<kRelu>(d, from, i, left...)); },
+      [&](auto acc, int64_t i, auto... left) HWY_ATTR {
+        const auto g = gated<kRelu>(d, from, i, left...);
+        if constexpr (kStore && sizeof...(left) == 0)
+          stream_store<kStream>(d, g, from.dx + i);
+        else if constexpr (kStore)
+          store_f32_as(d, g, from.dx + i, left...);
+        return hn::Add(acc, g);
+      },
       [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
   return hn::GetLane(hn::SumOfLanes(d, sums));
 }
 
 // Long planes: partial[u] = the sum of part u % parts of plane u / parts, for u in [first, last). A part is summed in
-// runs that fit L1; then the run is read again, from L1, to write dx. Several planes that fit L1 together are masked as
-// one run.
+// runs that fit L1, and dx is written on the way. Only where dx goes past the caches, and not all of its runs are
+// aligned, a second pass over the run writes it, from L1, with several planes that fit L1 together as one run.
 template <bool kRelu, bool kStream, class T>
 void plane_parts(const Planes<T>& from, int64_t inner, int64_t first, int64_t last, float* partial) {
   const hn::ScalableTag<float> d;
-  const int64_t parts = ceil_div(inner, kPlanePart), planes_at_once = inner <= kInL1 ? kInL1 / inner : 1;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const bool fused = !kStream || (inner % lanes == 0 && elements_to_alignment(d, from.dx, lanes) == 0);
+  const int64_t parts = ceil_div(inner, kPlanePart), planes_at_once = inner <= kInL1 && !fused ? kInL1 / inner : 1;
   for (int64_t u = first; u < last;) {
     const int64_t begin = u / parts * inner + u % parts * kPlanePart;
     const int64_t length = std::min(kPlanePart, inner - u % parts * kPlanePart),
@@ -235,8 +245,12 @@ void plane_parts(const Planes<T>& from, int64_t inner, int64_t first, int64_t la
     for (int64_t k = 0; k < count; ++k) partial[u + k] = 0;
     for (int64_t at = 0; at < length; at += kInL1) {
       const int64_t n = std::min(kInL1, length - at);
-      for (int64_t k = 0; k < count; ++k) partial[u + k] += sum_run<kRelu>(from.at(begin + at + k * inner), n);
       const Planes<T> run = from.at(begin + at);
+      if (fused) {
+        partial[u] += sum_run<kRelu, kRelu, kStream>(run, n);
+        continue;
+      }
+      for (int64_t k = 0; k < count; ++k) partial[u + k] += sum_run<kRelu, false, false>(run.at(k * inner), n);
       if (kRelu) map<kStream>(d, count * n, Gate(), run.dx, run.y, run.dy);
     }
     u += count;
@@ -245,15 +259,15 @@ void plane_parts(const Planes<T>& from, int64_t inner, int64_t first, int64_t la
 }
 
 // Tasks [first, last): blocks of columns where planes are short, parts of planes where they are long.
-void bias_backward_part(const BiasBackward& p, Args t, int64_t width, int64_t first, int64_t last, bool stream,
-                        float* partial) {
+void bias_backward_part(const BiasBackward& p, Args t, int64_t width, int64_t columns, int64_t first, int64_t last,
+                        bool stream, float* partial) {
   using P = BiasBackward;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const bool relu = p.act == Act::relu;
     const Planes<T> from{relu ? t[P::y].as<const T>() : nullptr, t[P::dy].as<const T>(),
                          relu ? t[P::dx].as<T>() : nullptr};
     if (p.inner < kMinLongPlane)
-      (relu ? column_blocks<true, T> : column_blocks<false, T>)(from, p.elements(), width, first, last, stream,
+      (relu ? column_blocks<true, T> : column_blocks<false, T>)(from, p.elements(), width, columns, first, last, stream,
                                                                 partial);
     else if (relu)
       (stream ? plane_parts<true, true, T> : plane_parts<true, false, T>)(from, p.inner, first, last, partial);
@@ -315,7 +329,7 @@ DUET_REGISTER(bias_tuned);  // cpu.tuned
 
 Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
-  int64_t width = 0, tasks = 0, grain = 1, floats = 0;
+  int64_t width = 0, columns = 0, tasks = 0, grain = 1, floats = 0;
   Partials at{0, 0, 0};
   if (p.elements() == 0) {  // no tasks: dbias is 0
   } else if (p.inner < kMinLongPlane) {
@@ -323,9 +337,10 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
     const int64_t period = p.c * p.inner, repeats = ceil_div(kMinWideRow, period);
     width = period * repeats;
     const int64_t blocks = ceil_div(ceil_div(p.elements(), width), kBlockRows);
-    tasks = blocks * ceil_div(width, kBlockColumns);
+    columns = block_columns(p.elements() / width, cpu.threads());
+    tasks = blocks * ceil_div(width, columns);
     floats = blocks * width;
-    grain = 1 + kChunkElements / std::min(p.elements(), kBlockRows * std::min(width, kBlockColumns));
+    grain = 1 + kChunkElements / std::min(p.elements(), kBlockRows * std::min(width, columns));
     at = {blocks * repeats, period, p.inner};
   } else {
     // Long planes: each part of a plane leaves one partial sum.
@@ -340,7 +355,7 @@ Plan bias_backward_tuned(const BiasBackward& p, CpuContext& cpu) {
   const auto run = [=, &cpu](Args t) {
     float* sums = t.workspace(partial);
     cpu.parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(bias_backward_part)(p, t, width, first, last, stream, sums);
+      HWY_DYNAMIC_DISPATCH(bias_backward_part)(p, t, width, columns, first, last, stream, sums);
     });
     cpu.parallel_for(p.c, 64 + kChunkElements / (1 + at.groups * at.step), [&](int64_t first, int64_t last) {
       HWY_DYNAMIC_DISPATCH(add_partials)(p.dtype, sums, at, first, last, t[BiasBackward::dbias].data);

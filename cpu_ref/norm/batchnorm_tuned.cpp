@@ -12,6 +12,7 @@
 #include "core/registration.h"
 #include "cpu_ref/norm/batchnorm-inl.h"
 #include "cpu_ref/norm/batchnorm_blocks.h"
+#include "cpu_ref/norm/part_moments.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/streaming.h"

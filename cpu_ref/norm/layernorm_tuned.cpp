@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // layernorm and its backward, with vectors of f32. Forward: threads share the rows. A row is read from memory once; the
-// passes for deviations and for the result find it in cache. Backward: the rows are cut into blocks that depend on the
-// shape alone. In a block, one pass over a row forms its two means and adds to the block's part of dgamma and dbeta, a
-// second pass forms dx. The parts of the blocks are then added in order.
+// passes for deviations and for the result find it in cache. Of long rows, one is read while the one before is written.
+// Backward: the rows are cut into blocks that depend on the shape alone. In a block, one pass over a row forms its two
+// means and adds to the block's part of dgamma and dbeta, a second pass forms dx. The parts of the blocks are then
+// added in order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/norm/layernorm_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -10,6 +11,7 @@
 #include "core/registration.h"
 #include "cpu_ref/norm/norm_rows-inl.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/norm/part_moments.h"
 #include "cpu_ref/norm/row_blocks.h"
 #include "cpu_ref/streaming.h"
 #include "ops/norm/layernorm.h"
@@ -17,11 +19,60 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
+// Elements beyond which a row is taken in parts, and elements of a part.
+constexpr int64_t kLongRow = 4096, kPart = 1024;
+
+// Part [0, n) of y = layernorm of x, and on the way a request for the n elements from `next` on, a few at a time.
+template <bool kStream, class T>
+HWY_INLINE void write_part(RowMoments m, int64_t n, const T* x, const T* gamma, const T* beta, T* y, const T* next) {
+  constexpr int64_t kAtOnce = 256, kLine = 64 / sizeof(T);
+  const hn::ScalableTag<float> d;
+  const auto formula = normalised(d, m);
+  // The first run ends where y is aligned, so that all others begin there.
+  for (int64_t i = 0, end = std::min(n, kAtOnce + elements_to_alignment(d, y, n)); i < n;
+       i = end, end = std::min(n, end + kAtOnce)) {
+    for (int64_t j = i; j < end; j += kLine) hwy::Prefetch(next + j);
+    map<kStream>(d, end - i, formula, y + i, x + i, gamma + i, beta + i);
+  }
+}
+
+// Rows [first, last) that are longer than L1 holds. While the moments of a row are formed, part by part, the row before
+// is written, so that memory is read and written at the same time. In between a row is in L2, if it fits.
+template <bool kStream, class T>
+void layernorm_long_rows(const LayerNorm& p, Args t, int64_t first, int64_t last) {
+  using P = LayerNorm;
+  const hn::ScalableTag<float> d;
+  const auto *x = t[P::x].as<const T>(), *gamma = t[P::gamma].as<const T>(), *beta = t[P::beta].as<const T>();
+  auto* y = t[P::y].as<T>();
+  RowMoments before{};
+  for (int64_t r = first; r <= last; ++r) {  // the round r == last only writes the last row
+    Moments all;
+    double total = 0;  // also of infinities, which the moments of parts make a NaN
+    for (int64_t c = 0; c < p.cols; c += kPart) {
+      const int64_t n = std::min(kPart, p.cols - c), at = r * p.cols + c, at_before = at - p.cols;
+      if (r < last) {
+        const double part = sum(d, n, Same(), x + at), mean = part / static_cast<double>(n);
+        total += part;
+        all.add(static_cast<double>(n), mean, sum(d, n, squared_deviation(d, static_cast<float>(mean)), x + at));
+      }
+      const int64_t next = r == last ? at_before : std::min(at + n, p.rows * p.cols - n);
+      if (r > first) write_part<kStream>(before, n, x + at_before, gamma + c, beta + c, y + at_before, x + next);
+    }
+    if (r == last) break;
+    const auto n = static_cast<double>(p.cols);
+    before = {static_cast<float>(total / n), static_cast<float>(1 / std::sqrt(all.squares / n + p.eps))};
+    t[P::mean].as<float>()[r] = before.mean;
+    t[P::rstd].as<float>()[r] = before.rstd;
+  }
+}
+
 // Rows [first, last).
 void layernorm_rows(const LayerNorm& p, Args t, int64_t first, int64_t last, bool stream) {
   using P = LayerNorm;
   const hn::ScalableTag<float> d;
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
+    if (p.cols > kLongRow)
+      return (stream ? layernorm_long_rows<true, T> : layernorm_long_rows<false, T>)(p, t, first, last);
     for (int64_t r = first; r < last; ++r) {
       const T* x = t[P::x].as<const T>() + r * p.cols;
       const RowMoments m =

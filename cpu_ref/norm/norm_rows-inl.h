@@ -28,6 +28,20 @@ struct Square {  // rmsnorm
   HWY_INLINE auto operator()(auto v) const { return hn::Mul(v, v); }
 };
 
+// The term of a variance, and the elements of layernorm.
+template <class D>
+HWY_INLINE auto squared_deviation(D d, float mean) {
+  return [m = hn::Set(d, mean)](auto v) HWY_ATTR {
+    const auto deviation = hn::Sub(v, m);
+    return hn::Mul(deviation, deviation);
+  };
+}
+template <class D>
+HWY_INLINE auto normalised(D d, RowMoments moments) {
+  return [m = hn::Set(d, moments.mean), scale = hn::Set(d, moments.rstd)](auto v, auto g, auto b)
+             HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, m), scale), g, b); };
+}
+
 // y = layernorm of x, which has `cols` elements and the sum `sum`. `stream`: y is written past the caches, and
 // hwy::FlushStream() must follow.
 template <class D, class T>
@@ -36,17 +50,10 @@ HWY_INLINE RowMoments layernorm_row(D d, int64_t cols, double eps, bool stream, 
   const auto n = static_cast<double>(std::max<int64_t>(1, cols));
   // Mean.
   const auto mean = static_cast<float>(sum / n);
-  const auto m = hn::Set(d, mean);
   // Standard deviation.
-  const auto square = [m](auto v) HWY_ATTR {
-    const auto deviation = hn::Sub(v, m);
-    return hn::Mul(deviation, deviation);
-  };
-  const auto rstd = static_cast<float>(1 / std::sqrt(sum_in_runs(d, cols, square, x) / n + eps));
+  const auto rstd = static_cast<float>(1 / std::sqrt(sum_in_runs(d, cols, squared_deviation(d, mean), x) / n + eps));
   // Normalise, scale, shift.
-  const auto scale = hn::Set(d, rstd);
-  const auto formula = [m, scale](auto v, auto g, auto b)
-                           HWY_ATTR { return hn::MulAdd(hn::Mul(hn::Sub(v, m), scale), g, b); };
+  const auto formula = normalised(d, RowMoments{mean, rstd});
   stream ? map<true>(d, cols, formula, y, x, gamma, beta) : map<false>(d, cols, formula, y, x, gamma, beta);
   return {mean, rstd};
 }

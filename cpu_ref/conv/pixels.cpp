@@ -187,6 +187,21 @@ void plane_with_border(const Plane& p) {
   const int64_t above = std::clamp<int64_t>(-p.row0, 0, p.rows), end = std::clamp<int64_t>(p.h - p.row0, above, p.rows);
   for (int64_t i = 0; i < p.rows; ++i)
     if (i < above || i >= end) std::fill_n(p.to + i * p.step, p.columns, 0.0f);
+  if (p.stride == 1) {  // row by row, in the order of memory
+    const int64_t left = std::clamp<int64_t>(-p.column0, 0, p.columns),
+                  right = std::clamp<int64_t>(p.w - p.column0, left, p.columns);
+    const auto same = [](auto v) HWY_ATTR { return v; };
+    for_float(p.dtype, [&]<class T>() HWY_ATTR {
+      const T* x = static_cast<const T*>(p.x) + (p.row0 + above) * p.w + p.column0;
+      for (int64_t i = above; i < end; ++i, x += p.w) {
+        float* to = p.to + i * p.step;
+        std::fill_n(to, left, 0.0f);
+        map<false>(d, right - left, same, to + left, x + left);
+        std::fill_n(to + right, p.columns - right, 0.0f);
+      }
+    });
+    return;
+  }
   const Run rows{.count = p.columns,
                  .room = p.columns,
                  .channels = end - above,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work that cpu.tuned cuts in ways that no case of a contract reaches, as it would take the kernels on the host too
-// long: products of the matrix engine, and rows of pooling.
+// long: products of the matrix engine, long rows, tall matrices, and rows of pooling.
 #include <gtest/gtest.h>
 
 #include "core/cpu_context.h"
@@ -47,10 +47,33 @@ INSTANTIATE_TEST_SUITE_P(Halves, Cuts,
                          testing::Values("gemm m:300 n:52 k:801 dtype:bf16",
                                          "gemm m:301 n:512 k:1031 trans_a:1 dtype:bf16"));
 
+// The three below also run with results past the caches: op.streaming_cuts.
+
+// Rows in parts that fit L1, with a whole last part and without; one row, and tasks of several; far from 0.
+INSTANTIATE_TEST_SUITE_P(LongRows, Cuts,
+                         testing::Values("layernorm rows:1 cols:4097", "layernorm rows:37 cols:9001",
+                                         "layernorm rows:9 cols:5120 dtype:bf16",
+                                         "layernorm rows:3 cols:9001 x=9999..10001"));
+
+// Blocks of more columns, as tall matrices have; planes of several runs and parts.
+INSTANTIATE_TEST_SUITE_P(Tall, Cuts,
+                         testing::Values("bias_backward outer:2099 c:1104 inner:1 act:relu",
+                                         "bias_backward outer:2099 c:4111 inner:1",
+                                         "bias_backward outer:2 c:3 inner:20480 act:relu",
+                                         "bias_backward outer:2 c:3 inner:2057 act:relu"));
+
 // More rows than one task takes, so that a task begins within a plane.
 INSTANTIATE_TEST_SUITE_P(
     Pooling, Cuts,
-    testing::Values("avg_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
+    testing::Values("avg_pool2d n:1 c:1 h:300 w:131 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
+                    "avg_pool2d n:1 c:1 h:300 w:131 r:2 s:2 stride_h:2 stride_w:2 dtype:bf16",
+                    "avg_pool2d_backward n:1 c:1 h:300 w:131 r:2 s:2 stride_h:2 stride_w:2",
+                    "max_pool2d n:1 c:1 h:300 w:131 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
+                    "max_pool2d n:1 c:1 h:300 w:131 r:2 s:2 stride_h:2 stride_w:2",
+                    "max_pool2d n:1 c:32 h:90 w:31 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc",
+                    "max_pool2d n:1 c:32 h:20 w:9 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc x=-inf",
+                    "max_pool2d_backward n:1 c:1 h:300 w:131 r:2 s:2 stride_h:2 stride_w:2 dtype:f16",
+                    "avg_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
                     "avg_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:4 dil_h:2 dil_w:3 stride_h:1 stride_w:2",
                     "avg_pool2d_backward n:1 c:1 h:300 w:131 r:5 s:5 pad_h:2 pad_w:1",
                     "max_pool2d_backward n:1 c:1 h:300 w:131 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -225,15 +227,62 @@ void print_pair(const Json& answer) {
   fmt::print("\n");
 }
 
-// The items that each user would rate highest.
-int recommend(const PredictOptions& options, ItemPredictor& predictor, Json document) {
-  for (const int64_t user : options.users) {
-    Json answer{{"user", user}};
-    for (const auto& [item, rating] : predictor.of(static_cast<int32_t>(user)))
-      answer["top"].push_back({{"item", item}, {"rating", rating}});
+// The users and items of a model of ratings: numbers from 0, or with the file of its training those of the file.
+class Catalogue {
+ public:
+  Catalogue(const SampleForm& form, const std::string& file, const Checkpoint& checkpoint) : form_(form), file_(file) {
+    if (file.empty()) return;
+    const auto trained = checkpoint.metadata.find(kDataKey);
+    if (trained == checkpoint.metadata.end())
+      throw Error("--data {}: the checkpoint was trained on drawn ratings, not on a file", file);
+    ratings_ = ratings_for(form, file);
+    if (trained->second != std::filesystem::absolute(file).string())
+      fmt::print(stderr, "duet predict: the checkpoint was trained on {}; users and items are numbered as in {}\n",
+                 trained->second, file);
+  }
+  // The model's number of a user; throws Error where there is none.
+  int32_t user(int64_t number) const {
+    if (file_.empty()) {
+      if (number < form_.users) return static_cast<int32_t>(number);
+      throw Error("--user {}: the model has users 0 to {}", number, form_.users - 1);
+    }
+    const auto& numbers = ratings_.user_numbers;
+    const auto at = std::lower_bound(numbers.begin(), numbers.end(), number);
+    if (at == numbers.end() || *at != number)
+      throw Error("--user {}: {} has no rating of that user; its users are {} to {}", number, file_, numbers.front(),
+                  numbers.back());
+    return static_cast<int32_t>(at - numbers.begin());
+  }
+  // The items that a user is not to be offered: those that are rated, and those that the file does not have.
+  std::set<int32_t> withheld(int32_t user) const {
+    std::set<int32_t> items;
+    if (file_.empty()) return items;
+    for (size_t i = 0; i < ratings_.rating.size(); ++i)
+      if (ratings_.user[i] == user) items.insert(ratings_.item[i]);
+    for (int64_t i = ratings_.items; i < form_.items; ++i) items.insert(static_cast<int32_t>(i));
+    return items;
+  }
+  int64_t item(int32_t item) const { return file_.empty() ? item : ratings_.item_numbers[static_cast<size_t>(item)]; }
+
+ private:
+  const SampleForm& form_;
+  const std::string& file_;
+  Ratings ratings_;
+};
+
+// The items that each user would rate highest, of those that are not withheld.
+int recommend(const PredictOptions& options, const Catalogue& catalogue, ItemPredictor& predictor, Json document) {
+  for (const int64_t number : options.users) {
+    Json answer{{"user", number}, {"top", Json::array()}};
+    const int32_t user = catalogue.user(number);
+    const std::set<int32_t> withheld = catalogue.withheld(user);
+    for (const auto& [item, rating] : predictor.of(user)) {
+      if (static_cast<int64_t>(answer["top"].size()) == options.top) break;
+      if (!withheld.contains(item)) answer["top"].push_back({{"item", catalogue.item(item)}, {"rating", rating}});
+    }
     document["predictions"].push_back(answer);
     if (options.json) continue;
-    fmt::print("user {}:\n", user);
+    fmt::print("user {}:\n", number);
     for (const Json& entry : answer["top"])
       fmt::print("  {:.2f}  item {}\n", entry["rating"].get<double>(), entry["item"].get<int64_t>());
   }
@@ -295,14 +344,16 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
   if (form.users == 0 && !options.users.empty()) throw Error("--user: model {} has no users", options.model);
   if (form.users > 0) {
     if (options.users.empty() || !options.indices.empty() || !options.inputs.empty() || options.prompt)
-      throw Error("model {} finds items for users: give --user, 0 to {}, and no other input", options.model,
-                  form.users - 1);
+      throw Error("model {} finds items for users: give --user, {}, and no other input", options.model,
+                  options.data.empty() ? fmt::format("0 to {}", form.users - 1) : "a number of " + options.data);
     if (!options.attributes.empty()) throw Error("--attr: model {} is served as it was trained", options.model);
+    const Catalogue catalogue(form, options.data, checkpoint);
+    int64_t found = 0;  // so many items hold as many as are wanted of those that are not withheld
     for (const int64_t user : options.users)
-      if (user >= form.users) throw Error("--user {}: the model has users 0 to {}", user, form.users - 1);
-    const Model ranking = model.with("top", std::to_string(std::min(options.top, form.items)));
+      found = std::max(found, options.top + static_cast<int64_t>(catalogue.withheld(catalogue.user(user)).size()));
+    const Model ranking = model.with("top", std::to_string(std::min(found, form.items)));
     document["case"] = ranking.label();
-    return recommend(options, *make.operator()<ItemPredictor>(ranking), std::move(document));
+    return recommend(options, catalogue, *make.operator()<ItemPredictor>(ranking), std::move(document));
   }
   if (options.prompt && !form.label_for_each_token) throw Error("--prompt: model {} continues no text", options.model);
   const PairTask task = task_of(options, checkpoint);
@@ -363,7 +414,10 @@ void add_predict(CLI::App& app) {
       ->expected(1)
       ->take_all()
       ->transform(whole_number(0));
-  predict->add_option("--user", o->users, "of a model of ratings (recommender): a user, from 0; repeatable")
+  predict
+      ->add_option(
+          "--user", o->users,
+          "of a model of ratings (recommender): a user, from 0, or with --data by the file's number; repeatable")
       ->expected(1)
       ->take_all()
       ->transform(whole_number(0));
@@ -373,7 +427,8 @@ void add_predict(CLI::App& app) {
       ->expected(1)
       ->take_all();
   predict->add_option("--data", o->data,
-                      "where --index looks, as of train; without it in the samples that train draws");
+                      "where --index looks, as of train; without it in the samples that train draws. With --user: the "
+                      "file of ratings of the training; items that the user has rated are left out");
   predict->add_option("--task", o->task, "of pairs: reverse, add or grammar; by default as trained")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPairTasks), std::end(kPairTasks))));
   predict->add_option("--prompt", o->prompt,

@@ -19,7 +19,7 @@ struct PredictOptions {
   std::vector<int64_t> indices;         // of samples of the test
   std::vector<int64_t> users;           // of a model of ratings
   std::vector<std::string> attributes;  // of the inference, name=value
-  std::string data;                     // where the test comes from; empty: drawn
+  std::string data;                     // where the test comes from, or the ratings; empty: drawn
   std::optional<std::string> task;      // of drawn pairs; without a value, told by the checkpoint
   std::optional<std::string> prompt;    // of a language model, or the source of a pair
   int64_t tokens = 100;                 // that follow the prompt

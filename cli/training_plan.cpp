@@ -19,7 +19,7 @@ namespace {
 // Keys of a checkpoint's metadata.
 constexpr const char *kRateKey = "learning_rate", *kScheduleKey = "schedule", *kWarmUpKey = "warm_up";
 constexpr const char *kAccumulateKey = "accumulate", *kClipKey = "clip", *kAugmentKey = "augment";
-constexpr const char *kDataKey = "data", *kEpochsKey = "epochs_planned", *kPreferenceKey = "impl_preference";
+constexpr const char *kEpochsKey = "epochs_planned", *kPreferenceKey = "impl_preference";
 constexpr const char* kValidationKey = "validation";
 
 constexpr double kUsualValidation = 0.1;  // of the training samples

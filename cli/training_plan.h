@@ -15,7 +15,7 @@
 namespace duet {
 
 // Keys of a checkpoint's metadata that `duet predict` reads, too.
-inline constexpr const char *kClassesKey = "classes", *kTaskKey = "task";
+inline constexpr const char *kClassesKey = "classes", *kTaskKey = "task", *kDataKey = "data";
 
 inline constexpr int64_t kUsualEpochs = 3;
 

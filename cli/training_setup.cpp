@@ -125,15 +125,21 @@ std::unique_ptr<Context> open_device(const std::string& device, std::optional<in
   return std::make_unique<CpuContext>(threads.value_or(usable_threads()));
 }
 
+Ratings ratings_for(const SampleForm& form, const std::string& path) {
+  Ratings ratings = read_ratings(path);
+  if (ratings.users > form.users || ratings.items > form.items)
+    throw Error("{}: {} users and {} items; the model has {} and {} (train --attr users=, --attr items=)", path,
+                ratings.users, ratings.items, form.users, form.items);
+  return ratings;
+}
+
 Split read_or_draw(const DataOptions& options, const SampleForm& form) {
   const Error no_reader("--data {}: there is no reader of files for model {}", options.data, options.model);
   const int64_t features = form.features;
   if (form.users > 0) {
-    Ratings ratings = options.data.empty() ? draw_ratings(form.users, form.items, options.drawn, options.seed << 1)
-                                           : read_ratings(options.data);
-    if (ratings.users > form.users || ratings.items > form.items)
-      throw Error("{}: {} users and {} items; the model has {} and {} (--attr users=, --attr items=)", options.data,
-                  ratings.users, ratings.items, form.users, form.items);
+    const Ratings ratings = options.data.empty()
+                                ? draw_ratings(form.users, form.items, options.drawn, options.seed << 1)
+                                : ratings_for(form, options.data);
     Dataset all = samples_of(ratings), test = split_off(all, .1, options.seed);
     return {std::move(all), {}, std::move(test), options.data.empty() ? "drawn ratings" : options.data};
   }

@@ -12,6 +12,7 @@
 #include "core/context.h"
 #include "models/data/dataset.h"
 #include "models/data/pairs.h"
+#include "models/data/ratings.h"
 #include "models/model.h"
 #include "models/schedule.h"
 #include "models/trainer.h"
@@ -47,6 +48,9 @@ struct Split {
   Dataset training, validation, test;
   std::string source;  // for people: "drawn digits", or the folder
 };
+// The ratings of a file; throws Error where it has more users or items than the model.
+Ratings ratings_for(const SampleForm& form, const std::string& path);
+
 // The training and the test half; nothing is held out to validate. Throws Error where there are no data for the model.
 Split read_or_draw(const DataOptions& options, const SampleForm& form);
 

@@ -44,14 +44,17 @@ bool parse(std::string_view line, std::string_view separator, int64_t& user, int
   return number(fields[0], user) && number(fields[1], item) && number(fields[2], rating);
 }
 
-// Numbers as places in the order of the numbers.
-int64_t renumber(const std::vector<int64_t>& numbers, std::vector<int32_t>& places) {
+// Numbers as places in the order of the numbers. Returns each number once, in that order.
+std::vector<int64_t> renumber(const std::vector<int64_t>& numbers, std::vector<int32_t>& places) {
   std::map<int64_t, int32_t> place;
   for (const int64_t n : numbers) place.emplace(n, 0);
-  int32_t next = 0;
-  for (auto& [number, at] : place) at = next++;
+  std::vector<int64_t> distinct;
+  for (auto& [number, at] : place) {
+    at = static_cast<int32_t>(distinct.size());
+    distinct.push_back(number);
+  }
   for (const int64_t n : numbers) places.push_back(place.at(n));
-  return next;
+  return distinct;
 }
 
 struct Character {
@@ -87,6 +90,7 @@ Ratings read_ratings(const std::string& path) {
     if (!parse(line, separator, user, item, rating))
       throw Error("{}:{}: '{}' does not read user{}item{}rating", name, number, line.substr(0, 80), separator,
                   separator);
+    if (user < 0 || item < 0) throw Error("{}:{}: user {} and item {}; 0 or more is allowed", name, number, user, item);
     if (!(rating >= kMinRating && rating <= kMaxRating))
       throw Error("{}:{}: rating {}; {} to {} are allowed", name, number, rating, kMinRating, kMaxRating);
     users.push_back(user);
@@ -94,13 +98,17 @@ Ratings read_ratings(const std::string& path) {
     ratings.rating.push_back(static_cast<float>(rating));
   }
   if (ratings.rating.empty()) throw Error("{}: 0 ratings; at least 1 is needed", name);
-  ratings.users = renumber(users, ratings.user);
-  ratings.items = renumber(items, ratings.item);
+  ratings.user_numbers = renumber(users, ratings.user);
+  ratings.item_numbers = renumber(items, ratings.item);
+  ratings.users = static_cast<int64_t>(ratings.user_numbers.size());
+  ratings.items = static_cast<int64_t>(ratings.item_numbers.size());
   return ratings;
 }
 
 Ratings draw_ratings(int64_t users, int64_t items, int64_t count, uint64_t seed) {
-  Ratings ratings{.users = users, .items = items, .user = {}, .item = {}, .rating = {}};
+  Ratings ratings;
+  ratings.users = users;
+  ratings.items = items;
   std::vector<Character> of_user, of_item;
   for (int64_t u = 0; u < users; ++u) of_user.push_back(character(seed ^ uint64_t{1} << 40, u));
   for (int64_t i = 0; i < items; ++i) of_item.push_back(character(seed ^ uint64_t{2} << 40, i));

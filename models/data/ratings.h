@@ -13,8 +13,9 @@ namespace duet {
 
 struct Ratings {
   int64_t users = 0, items = 0;
-  std::vector<int32_t> user, item;  // 0 .. users - 1 and items - 1, in the order of the file's numbers
-  std::vector<float> rating;        // 0.5 to 5
+  std::vector<int32_t> user, item;                  // 0 .. users - 1 and items - 1, in the order of the file's numbers
+  std::vector<float> rating;                        // 0.5 to 5
+  std::vector<int64_t> user_numbers, item_numbers;  // of the file, ascending; empty if drawn
   int64_t size() const { return static_cast<int64_t>(rating.size()); }
 };
 

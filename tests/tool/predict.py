@@ -245,6 +245,32 @@ def items_for_users():
     check(sorted(e["item"] for e in every) == list(range(items)), "--top beyond the items does not list all")
     refuses("no other input", *ask, "--user", "0", "--index", "0")
     refuses("top 5: only an inference finds items", "train", "recommender", "--attr", "top=5")
+
+    # With a file of ratings, users and items have its numbers, and what a user has rated is left out. Users 10, 20, ...
+    # rate three of the items 101, 103, ..., 119, the last one all of them. The model has one item more.
+    refuses("--data ratings.csv: the checkpoint was trained on drawn ratings", *ask, "--user", "0", "--data", "ratings.csv")
+    rated = {10 * (u + 1): {101 + 2 * ((u + k) % 10) for k in range(10 if u == 9 else 3)} for u in range(10)}
+    for name in "ratings.csv", "moved.csv":
+        with open(name, "w") as file:
+            file.write("userId,movieId,rating,timestamp\n")
+            file.writelines(f"{user},{item},{1 + (user + item) % 5},0\n" for user in rated for item in sorted(rated[user]))
+    does("train", "recommender", "--attr", f"factors={factors}", "--attr", "users=10", "--attr", "items=11", "--attr",
+         "batch=9", "--data", "ratings.csv", "--epochs", "2", "--checkpoint", "f.safetensors")
+    table, items = tensors("f.safetensors"), 11
+    ask = "predict", "recommender", "f.safetensors", "--data", "ratings.csv"
+    for top in 4, 20:
+        answers = json.loads(does(*ask, "--user", "20", "--user", "100", "--user", "90", "--top", str(top), "--json"))["predictions"]
+        for user, answer in zip((20, 100, 90), answers):
+            of_user = [(r, 101 + 2 * i) for i, r in enumerate(ratings(user // 10 - 1)[:10])]
+            new = [item for _, item in sorted(of_user, reverse=True) if item not in rated[user]][:top]
+            check(answer["user"] == user and [e["item"] for e in answer["top"]] == new, f"{answer}, not {new}")
+    out = does(*ask, "--user", "20")
+    check(re.match(r"user 20:\n(  -?\d\.\d\d  item 1[01]\d\n){5}$", out), out)
+    refuses("--user 15: ratings.csv has no rating of that user; its users are 10 to 100", *ask, "--user", "15")
+    refuses("give --user, a number of ratings.csv, and no other input", *ask)
+    refuses("nowhere.csv: cannot be read", *ask[:-1], "nowhere.csv", "--user", "10")
+    moved = run(*ask[:-1], "moved.csv", "--user", "10")
+    check(moved.returncode == 0 and "was trained on" in moved.stderr and "numbered as in moved.csv" in moved.stderr, moved.stderr)
     does("train", "toy", "--batch", "50", "--epochs", "1", "--checkpoint", "toy.safetensors")
     refuses("--user: model toy has no users", "predict", "toy", "toy.safetensors", "--index", "0", "--user", "1")
 

@@ -40,6 +40,8 @@ TEST(Ratings, EachFormatIsRead) {
     EXPECT_EQ(ratings.items, 2);
     EXPECT_EQ(ratings.user, (std::vector<int32_t>{1, 0, 1}));
     EXPECT_EQ(ratings.item, (std::vector<int32_t>{1, 0, 0}));
+    EXPECT_EQ(ratings.user_numbers, (std::vector<int64_t>{2, 7}));
+    EXPECT_EQ(ratings.item_numbers, (std::vector<int64_t>{9, 100}));
     EXPECT_EQ(ratings.rating, (std::vector<float>{5, 3, 4}));
     const Dataset data = samples_of(ratings);
     EXPECT_EQ(data.size(), 3);
@@ -51,6 +53,7 @@ TEST(Ratings, OtherLinesAreRefused) {
   EXPECT_THAT(refusal("1::2::3::4\n1::2\n"), HasSubstr("wrong:2: '1::2' does not read user::item::rating"));
   EXPECT_THAT(refusal("1,2,five,4\n"), HasSubstr("wrong:1: '1,2,five,4'"));
   EXPECT_THAT(refusal("1::2::6::4\n"), HasSubstr("wrong:1: rating 6; 0.5 to 5 are allowed"));
+  EXPECT_THAT(refusal("1::2::3::4\n-1::2::3::4\n"), HasSubstr("wrong:2: user -1 and item 2; 0 or more is allowed"));
   EXPECT_THAT(refusal("1::2::nan::4\n"), HasSubstr("rating nan"));
   EXPECT_THAT(refusal("userId,movieId,rating,timestamp\n"), HasSubstr("0 ratings"));
   EXPECT_THROW(read_ratings(testing::TempDir() + "no such file"), Error);

@@ -7,8 +7,8 @@
 //
 // Backward: dbias needs a sum for each channel. With short planes, dy is seen as a matrix of wide rows, whose columns
 // are summed in blocks; with long planes, each plane is summed. The mask of relu is applied on the way, so that dy and
-// y are read from memory once. The cuts depend on the shape alone (bias_cuts.h), and partial sums are added in order,
-// in double.
+// y are read from memory once. The cuts that results depend on follow from the shape alone (bias_cuts.h), and partial
+// sums are added in order, in double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/elementwise/bias_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -14,7 +14,7 @@ using onednn::Desc, onednn::Packing, onednn::Value;
 Plan planned(const LinearInt8& p, Packing packing) {
   using L = LinearInt8;
   if (!onednn::has_vnni())
-    return Unsupported{"without VNNI oneDNN adds two products of i8 in 16 bits, where they saturate"};
+    return Unsupported{"on this CPU, without VNNI, oneDNN adds two products of i8 in 16 bits, where they saturate"};
   return onednn::planned(packing, [&](onednn::Program& run) {
     const auto x = run.tensor(L::x, onednn::dense(DType::i8, {p.n, p.in}));
     const auto w = run.tensor(L::w, {{p.in, p.out}, onednn::type_of(DType::i8), {1, p.in}});

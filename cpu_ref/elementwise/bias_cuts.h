@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How bias_tuned.cpp cuts a tensor into blocks: as far as results depend on it, the same way on every instruction set and
-// for any number of threads. Even with vectors of one lane, no term passes through more additions than
+// How bias_tuned.cpp cuts a tensor into blocks: as far as results depend on it, the same way on every instruction set
+// and for any number of threads. Even with vectors of one lane, no term passes through more additions than
 // ops/summation.h allows.
 #pragma once
 #include <cstdint>

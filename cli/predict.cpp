@@ -227,10 +227,18 @@ void print_pair(const Json& answer) {
   fmt::print("\n");
 }
 
-// The users and items of a model of ratings: numbers from 0, or with the file of its training those of the file.
-class Catalogue {
+// A user who is asked for, and the items that are not to be offered: those that the user has rated, and those of the
+// model that the file does not have.
+struct AskedUser {
+  int64_t number;
+  int32_t row;  // of the model
+  std::set<int32_t> withheld;
+};
+
+// How users and items of a model of ratings are numbered: from 0, or as in the file of its training.
+class Numbering {
  public:
-  Catalogue(const SampleForm& form, const std::string& file, const Checkpoint& checkpoint) : form_(form), file_(file) {
+  Numbering(const SampleForm& form, const std::string& file, const Checkpoint& checkpoint) : form_(form), file_(file) {
     if (file.empty()) return;
     const auto trained = checkpoint.metadata.find(kDataKey);
     if (trained == checkpoint.metadata.end())
@@ -240,10 +248,10 @@ class Catalogue {
       fmt::print(stderr, "duet predict: the checkpoint was trained on {}; users and items are numbered as in {}\n",
                  trained->second, file);
   }
-  // The model's number of a user; throws Error where there is none.
-  int32_t user(int64_t number) const {
+  // Throws Error where there is no such user.
+  AskedUser user(int64_t number) const {
     if (file_.empty()) {
-      if (number < form_.users) return static_cast<int32_t>(number);
+      if (number < form_.users) return {number, static_cast<int32_t>(number), {}};
       throw Error("--user {}: the model has users 0 to {}", number, form_.users - 1);
     }
     const auto& numbers = ratings_.user_numbers;
@@ -251,16 +259,11 @@ class Catalogue {
     if (at == numbers.end() || *at != number)
       throw Error("--user {}: {} has no rating of that user; its users are {} to {}", number, file_, numbers.front(),
                   numbers.back());
-    return static_cast<int32_t>(at - numbers.begin());
-  }
-  // The items that a user is not to be offered: those that are rated, and those that the file does not have.
-  std::set<int32_t> withheld(int32_t user) const {
-    std::set<int32_t> items;
-    if (file_.empty()) return items;
+    AskedUser user{number, static_cast<int32_t>(at - numbers.begin()), {}};
     for (size_t i = 0; i < ratings_.rating.size(); ++i)
-      if (ratings_.user[i] == user) items.insert(ratings_.item[i]);
-    for (int64_t i = ratings_.items; i < form_.items; ++i) items.insert(static_cast<int32_t>(i));
-    return items;
+      if (ratings_.user[i] == user.row) user.withheld.insert(ratings_.item[i]);
+    for (int64_t i = ratings_.items; i < form_.items; ++i) user.withheld.insert(static_cast<int32_t>(i));
+    return user;
   }
   int64_t item(int32_t item) const { return file_.empty() ? item : ratings_.item_numbers[static_cast<size_t>(item)]; }
 
@@ -271,18 +274,17 @@ class Catalogue {
 };
 
 // The items that each user would rate highest, of those that are not withheld.
-int recommend(const PredictOptions& options, const Catalogue& catalogue, ItemPredictor& predictor, Json document) {
-  for (const int64_t number : options.users) {
-    Json answer{{"user", number}, {"top", Json::array()}};
-    const int32_t user = catalogue.user(number);
-    const std::set<int32_t> withheld = catalogue.withheld(user);
-    for (const auto& [item, rating] : predictor.of(user)) {
+int recommend(const PredictOptions& options, const std::vector<AskedUser>& users, const Numbering& numbering,
+              ItemPredictor& predictor, Json document) {
+  for (const AskedUser& user : users) {
+    Json answer{{"user", user.number}, {"top", Json::array()}};
+    for (const auto& [item, rating] : predictor.of(user.row)) {
       if (static_cast<int64_t>(answer["top"].size()) == options.top) break;
-      if (!withheld.contains(item)) answer["top"].push_back({{"item", catalogue.item(item)}, {"rating", rating}});
+      if (!user.withheld.contains(item)) answer["top"].push_back({{"item", numbering.item(item)}, {"rating", rating}});
     }
     document["predictions"].push_back(answer);
     if (options.json) continue;
-    fmt::print("user {}:\n", number);
+    fmt::print("user {}:\n", user.number);
     for (const Json& entry : answer["top"])
       fmt::print("  {:.2f}  item {}\n", entry["rating"].get<double>(), entry["item"].get<int64_t>());
   }
@@ -347,13 +349,17 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
       throw Error("model {} finds items for users: give --user, {}, and no other input", options.model,
                   options.data.empty() ? fmt::format("0 to {}", form.users - 1) : "a number of " + options.data);
     if (!options.attributes.empty()) throw Error("--attr: model {} is served as it was trained", options.model);
-    const Catalogue catalogue(form, options.data, checkpoint);
-    int64_t found = 0;  // so many items hold as many as are wanted of those that are not withheld
-    for (const int64_t user : options.users)
-      found = std::max(found, options.top + static_cast<int64_t>(catalogue.withheld(catalogue.user(user)).size()));
-    const Model ranking = model.with("top", std::to_string(std::min(found, form.items)));
+    const Numbering numbering(form, options.data, checkpoint);
+    std::vector<AskedUser> users;
+    size_t withheld = 0;  // at most, of a user
+    for (const int64_t number : options.users) {
+      users.push_back(numbering.user(number));
+      withheld = std::max(withheld, users.back().withheld.size());
+    }
+    const Model ranking =
+        model.with("top", std::to_string(std::min(options.top + static_cast<int64_t>(withheld), form.items)));
     document["case"] = ranking.label();
-    return recommend(options, catalogue, *make.operator()<ItemPredictor>(ranking), std::move(document));
+    return recommend(options, users, numbering, *make.operator()<ItemPredictor>(ranking), std::move(document));
   }
   if (options.prompt && !form.label_for_each_token) throw Error("--prompt: model {} continues no text", options.model);
   const PairTask task = task_of(options, checkpoint);

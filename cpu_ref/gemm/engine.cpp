@@ -36,6 +36,13 @@ constexpr int64_t kMaxUnpackedRows = 10;
 // --times-only --in-process: 101 ms in place, 69 ms packed.
 constexpr int64_t kMinColumnsAcross = 129, kMinDepthAcross = 256;
 
+// By strips, B is packed for at least kMinTilesPacked tiles if the strip, which each of them reads, is so deep that it
+// would not stay in L1: where its rows are a multiple of 64 bytes apart, it fills a few sets of it. A strip of less
+// depth is packed for kMinTilesShallow tiles. An AMD EPYC with AVX2, 2026-11-30, bench_all --impl cpu.tuned --threads 1
+// --times-only, medians of three runs in turns: gemm m:256 n:1024 k:256 2.01 ms in place, 1.57 ms packed; m:35 n:8457
+// k:2560 47 and 27 ms; m:48 n:784 k:128 108 and 118 us.
+constexpr int64_t kMinTilesPacked = 4, kMinTilesShallow = 20, kMinDepthPacked = 256;
+
 constexpr double kMinForkFlops = 4e5;  // with fewer, waking a second thread costs more than it saves
 constexpr double kMinTaskFlops = 4e5;  // of a task: some microseconds
 constexpr int kTasksPerThread = 4;     // so that a thread that starts late costs little
@@ -74,8 +81,9 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
              (fills_l1 && (!b.strip_by_strip || tasks == 1));
   b.tile_by_tile = b.pack_a && s.n <= kMaxColumnsByTiles && (!b.strip_by_strip || 2 * s.m >= s.n);
   b.strip_by_strip &= !b.tile_by_tile;
-  b.pack_b = !s.b.in_place() || s.b.along_k || !b.strip_by_strip;
   b.tile_rows = !b.pack_a && s.a.along_k ? std::min(kernel.rows, kMaxUnpackedRows) : kernel.rows;
+  b.pack_b = !s.b.in_place() || s.b.along_k || !b.strip_by_strip ||
+             ceil_div(s.m, b.tile_rows) >= (k >= kMinDepthPacked ? kMinTilesPacked : kMinTilesShallow);
   b.k = balanced(k, b.tile_by_tile ? std::min(kBlockK, kFloatsByTiles / std::max<int64_t>(1, s.n)) : kBlockK, 8);
   b.rows = balanced(s.m, kBlockRows, kernel.rows);
   b.columns = balanced(s.n, kBlockColumns, kernel.columns);
@@ -136,8 +144,9 @@ struct Engine::Block {
   int64_t tile_row(int64_t t) const { return m0 + t * tile_rows + std::min(t, taller); }
   Strip strip_at(int64_t s) const {
     if (few > 0 && s + 1 == strips) return {.column = columns() - few, .width = few, .step = 1, .few = true};
-    const int64_t column = s * strip, width = std::min(strip, columns() - few - column);
-    return {.column = column, .width = width, .step = ceil_div(width, lanes) * lanes, .few = false};
+    const int64_t column = s * strip, left = columns() - few - column;
+    if (left >= strip) return {.column = column, .width = strip, .step = strip, .few = false};
+    return {.column = column, .width = left, .step = ceil_div(left, lanes) * lanes, .few = false};
   }
 };
 
@@ -248,42 +257,35 @@ void Engine::pack(const Operand& a, const Operand& b, const Block& block) const 
 // The tiles of the block, once what they share is packed.
 void Engine::compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const {
   const int64_t kc = block.kc();
-  const auto tile_at = [&](int64_t t, const Strip& strip) {
-    const int64_t row = block.tile_row(t), column = block.n0 + strip.column;
-    Tile tile{};
-    tile.rows = block.tile_row(t + 1) - row;
-    tile.columns = strip.width;
-    tile.few = strip.few;
-    tile.kc = kc;
-    tile.row = row;
-    tile.column = column;
-    tile.add = block.k0 > 0;
-    tile.last = block.last;
-    if (blocking_.pack_a) {
-      tile.a = block.packed_a + (row - block.m0) * kc;
-      tile.a_line = 1;
-      tile.a_k = tile.rows;
-    } else {
-      const int64_t line = blocking_.pairs ? a.line_step / 2 : a.line_step;
-      tile.a = a.f32() + row * line + block.k0 * a.k_step;
-      tile.a_line = line;
-      tile.a_k = a.k_step;
-    }
-    tile.placed = c.rows || (c.columns && c.columns->neighbours(column, tile.columns) < tile.columns);
-    if (c.dtype == DType::f32) {
-      tile.sums = static_cast<float*>(c.c);
-      tile.sums_step = c.step;
-      if (!tile.placed) tile.sums += row * c.step + (c.columns ? c.columns->at(column) : column);
-    } else if (block.sums) {
-      tile.sums = block.sums + (row - block.m0) * blocking_.columns + column - block.n0;
-      tile.sums_step = blocking_.columns;
-    }
-    return tile;
-  };
-  const auto read_packed = [&](Tile& tile, const Strip& strip, const float* packed) {
-    tile.b = packed;
-    tile.b_k = strip.step;
-    tile.b_ahead = 8 * tile.b_k;
+  const int64_t a_line = blocking_.pairs ? a.line_step / 2 : a.line_step;
+  // The tile of rows t and of this strip, packed at packed_b. Short products have many tiles in little time, so every
+  // field is named: a Tile of zeros would cost as much as some steps of k.
+  const auto tile_at = [&](int64_t t, const Strip& strip, const float* packed_b) {
+    const int64_t row = block.tile_row(t), rows = block.tile_row(t + 1) - row, column = block.n0 + strip.column;
+    const bool placed = c.rows || (c.columns && c.columns->neighbours(column, strip.width) < strip.width);
+    float* sums = nullptr;
+    if (c.dtype == DType::f32)
+      sums = static_cast<float*>(c.c) + (placed ? 0 : row * c.step + (c.columns ? c.columns->at(column) : column));
+    else if (block.sums)
+      sums = block.sums + (row - block.m0) * blocking_.columns + column - block.n0;
+    return Tile{
+        .rows = rows,
+        .columns = strip.width,
+        .kc = kc,
+        .a = blocking_.pack_a ? block.packed_a + (row - block.m0) * kc : a.f32() + row * a_line + block.k0 * a.k_step,
+        .a_line = blocking_.pack_a ? 1 : a_line,
+        .a_k = blocking_.pack_a ? rows : a.k_step,
+        .b = packed_b,
+        .b_k = strip.step,
+        .few = strip.few,
+        .b_ahead = 8 * strip.step,
+        .sums = sums,
+        .sums_step = c.dtype == DType::f32 ? c.step : blocking_.columns,
+        .add = block.k0 > 0,
+        .last = block.last,
+        .row = row,
+        .column = column,
+        .placed = placed};
   };
 
   const auto run_tile = blocking_.pairs ? run_tile_of_pairs : engine::run_tile;
@@ -295,13 +297,13 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     const int64_t tasks = std::min(wanted, block.strips);
     share(tasks, [&](int64_t task) {
       float* scratch = block.packed_b + task * block.strip * blocking_.k;
-      for (int64_t s = block.strips * task / tasks; s < block.strips * (task + 1) / tasks; ++s) {
+      const int64_t end = block.strips * (task + 1) / tasks;
+      for (int64_t s = block.strips * task / tasks; s < end; ++s) {
         const Strip strip = block.strip_at(s);
         const bool in_place = !blocking_.pack_b && strip.width == block.strip;
         if (!in_place) pack_columns(b, strip, block, scratch);
         for (int64_t t = 0; t < block.tiles; ++t) {
-          Tile tile = tile_at(t, strip);
-          read_packed(tile, strip, scratch);
+          Tile tile = tile_at(t, strip, scratch);
           if (in_place) {
             tile.b = b.f32() + block.n0 + strip.column + block.k0 * b.k_step;
             tile.b_k = b.k_step;
@@ -318,14 +320,14 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
     const int64_t tasks = std::min(wanted, block.tiles);
     share(tasks, [&](int64_t task) {
       float* scratch = block.packed_a + task * blocking_.tile_rows * blocking_.k;
-      for (int64_t t = block.tiles * task / tasks; t < block.tiles * (task + 1) / tasks; ++t) {
+      const int64_t end = block.tiles * (task + 1) / tasks;
+      for (int64_t t = block.tiles * task / tasks; t < end; ++t) {
         const int64_t row = block.tile_row(t), rows = block.tile_row(t + 1) - row;
         pack_strip(a, row, rows, rows, block, scratch);
         for (int64_t s = 0; s < block.strips; ++s) {
           const Strip strip = block.strip_at(s);
-          Tile tile = tile_at(t, strip);
+          Tile tile = tile_at(t, strip, block.packed_b + strip.column * kc);
           tile.a = scratch;
-          read_packed(tile, strip, block.packed_b + strip.column * kc);
           run_tile(tile, c);
         }
       }
@@ -341,12 +343,11 @@ void Engine::compute(const Operand& a, const Operand& b, const Result& c, const 
   }
   share(down * across, [&](int64_t task) {
     const int64_t i = task % down, j = task / down;
-    for (int64_t t = block.tiles * i / down; t < block.tiles * (i + 1) / down; ++t)
-      for (int64_t s = block.strips * j / across; s < block.strips * (j + 1) / across; ++s) {
+    const int64_t tile_end = block.tiles * (i + 1) / down, strip_end = block.strips * (j + 1) / across;
+    for (int64_t t = block.tiles * i / down; t < tile_end; ++t)
+      for (int64_t s = block.strips * j / across; s < strip_end; ++s) {
         const Strip strip = block.strip_at(s);
-        Tile tile = tile_at(t, strip);
-        read_packed(tile, strip, block.packed_b + strip.column * kc);
-        run_tile(tile, c);
+        run_tile(tile_at(t, strip, block.packed_b + strip.column * kc), c);
       }
   });
 }

@@ -108,11 +108,14 @@ void store_any(const Tile& t, const Result& r, float* value, int64_t value_step)
 // values of a line are neighbours.
 template <int kR, int kV, bool kAdjacent>
 void micro_kernel(const Tile& t, const Result& r) {
-  Vec sum[kR][kV];
-#pragma GCC unroll 16
-  for (int i = 0; i < kR; ++i)
-#pragma GCC unroll 2
-    for (int j = 0; j < kV; ++j) sum[i][j] = hn::Zero(d);
+  // A row alone has so few sums that each multiply-add would wait for the one before: one k after the other goes to
+  // sums of its own.
+  constexpr int kChains = kR == 1 ? 8 / kV : 1;
+  Vec sums[kChains][kR][kV];
+  for (auto& chain : sums)
+    for (auto& row : chain)
+      for (Vec& v : row) v = hn::Zero(d);
+  auto& sum = sums[0];
 
   // Prefetch the sums in memory: they are further away than a and b, and arrive while the loop runs.
   if (t.sums && !t.placed)
@@ -121,7 +124,7 @@ void micro_kernel(const Tile& t, const Result& r) {
   // Products of all k.
   const float *a = t.a, *b = t.b;
   const int64_t a_step = kAdjacent ? t.a_k : t.a_line, b_step = t.b_k;
-  for (int64_t p = 0; p < t.kc; ++p) {
+  const auto step = [&](Vec(&to)[kR][kV]) HWY_ATTR {
     Vec column[kV];
 #pragma GCC unroll 2
     for (int j = 0; j < kV; ++j) {
@@ -132,11 +135,19 @@ void micro_kernel(const Tile& t, const Result& r) {
     for (int i = 0; i < kR; ++i) {
       const Vec row = hn::Set(d, kAdjacent ? a[i] : a[i * a_step]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kV; ++j) sum[i][j] = hn::MulAdd(row, column[j], sum[i][j]);
+      for (int j = 0; j < kV; ++j) to[i][j] = hn::MulAdd(row, column[j], to[i][j]);
     }
     a += kAdjacent ? a_step : 1;
     b += b_step;
-  }
+  };
+  int64_t p = 0;
+  for (; p + kChains <= t.kc; p += kChains)
+#pragma GCC unroll 8
+    for (int q = 0; q < kChains; ++q) step(sums[q]);
+  for (; p < t.kc; ++p) step(sum);
+  for (int q = 1; q < kChains; ++q)
+    for (int i = 0; i < kR; ++i)
+      for (int j = 0; j < kV; ++j) sum[i][j] = hn::Add(sum[i][j], sums[q][i][j]);
 
   // Write back whole vectors of neighbouring columns straight from registers,
   if (t.columns == kV * kLanes && (r.dtype == DType::f32 ? !t.placed : !t.last)) {

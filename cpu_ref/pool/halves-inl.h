@@ -45,6 +45,7 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
     for (int64_t j = 0; j < wo; j += lanes) {
       // The four pixels of each window.
       hn::Vec<decltype(d)> v[4];
+#pragma GCC unroll 2
       for (int64_t a = 0; a < 2; ++a) {
         const T* from = pixels + a * p.w + 2 * j;
         load_pairs(d, from, end - from, v[2 * a], v[2 * a + 1]);
@@ -103,6 +104,7 @@ void mean_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last)
     const T* pixels = x + (o / ho * p.h + o % ho * 2) * p.w;
     for (int64_t j = 0; j < wo; j += lanes) {
       hn::Vec<decltype(d)> v[4];
+#pragma GCC unroll 2
       for (int64_t a = 0; a < 2; ++a) {
         const T* from = pixels + a * p.w + 2 * j;
         load_pairs(d, from, end - from, v[2 * a], v[2 * a + 1]);

@@ -24,15 +24,15 @@ HWY_INLINE void load_pairs(D d, const T* x, int64_t left, hn::Vec<D>& even, hn::
   if (left >= 2 * lanes) {
     if constexpr (kPairsAreWords<T>) {
       const hn::RebindToUnsigned<D> words;
-      const hn::Rebind<uint16_t, D> d16;
       const auto pairs = hn::BitCast(words, hn::LoadU(hn::Repartition<uint16_t, D>(), bits_of(x)));
       if constexpr (std::is_same_v<T, bf16>) {  // the upper half of an f32
         even = hn::BitCast(d, hn::ShiftLeft<16>(pairs));
         odd = hn::BitCast(d, hn::And(pairs, hn::Set(words, 0xffff0000)));
-        return;
+      } else {
+        const hn::Rebind<uint16_t, D> d16;
+        even = widen<T>(d, hn::TruncateTo(d16, pairs));
+        odd = widen<T>(d, hn::TruncateTo(d16, hn::ShiftRight<16>(pairs)));
       }
-      even = widen<T>(d, hn::TruncateTo(d16, pairs));
-      odd = widen<T>(d, hn::TruncateTo(d16, hn::ShiftRight<16>(pairs)));
       return;
     } else if constexpr (!is_half<T>) {
       return hn::LoadInterleaved2(d, x, even, odd);

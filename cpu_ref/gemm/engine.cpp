@@ -36,11 +36,13 @@ constexpr int64_t kMaxUnpackedRows = 10;
 // --times-only --in-process: 101 ms in place, 69 ms packed.
 constexpr int64_t kMinColumnsAcross = 129, kMinDepthAcross = 256;
 
-// By strips, B is packed for at least kMinTilesPacked tiles if the strip, which each of them reads, is so deep that it
-// would not stay in L1: where its rows are a multiple of 64 bytes apart, it fills a few sets of it. A strip of less
-// depth is packed for kMinTilesShallow tiles. An AMD EPYC with AVX2, 2026-11-30, bench_all --impl cpu.tuned --threads 1
-// --times-only, medians of three runs in turns: gemm m:256 n:1024 k:256 2.01 ms in place, 1.57 ms packed; m:35 n:8457
-// k:2560 47 and 27 ms; m:48 n:784 k:128 108 and 118 us.
+// By strips, B that could be read in place is packed for at least kMinTilesPacked tiles if the strip, which each of
+// them reads, is so deep that it would not stay in L1: rows that are a multiple of 1 KiB apart fill at most four of its
+// 64 sets, and from 4 KiB on each row is on a page of its own. A strip of less depth is packed for kMinTilesShallow
+// tiles. An AMD EPYC with AVX2 (tiles of 6 rows), 2026-11-30, bench_all --impl cpu.tuned --threads 1 --times-only,
+// medians of three runs in turns: gemm m:256 n:1024 k:256 2.01 ms in place, 1.57 ms packed; m:35 n:8457 k:2560 47 and
+// 27 ms; of little depth m:48 n:784 k:128 (8 tiles) 108 and 118 us, conv2d c:64 h:56 w:56 k:256 r:1 s:1 (43 tiles) 1.41
+// and 1.34 ms.
 constexpr int64_t kMinTilesPacked = 4, kMinTilesShallow = 20, kMinDepthPacked = 256;
 
 constexpr double kMinForkFlops = 4e5;  // with fewer, waking a second thread costs more than it saves
@@ -258,7 +260,7 @@ void Engine::pack(const Operand& a, const Operand& b, const Block& block) const 
 void Engine::compute(const Operand& a, const Operand& b, const Result& c, const Block& block) const {
   const int64_t kc = block.kc();
   const int64_t a_line = blocking_.pairs ? a.line_step / 2 : a.line_step;
-  // The tile of rows t and of this strip, packed at packed_b. Short products have many tiles in little time, so every
+  // Tile t of this strip, which is at packed_b if it is packed. Short products have many tiles in little time, so every
   // field is named: a Tile of zeros would cost as much as some steps of k.
   const auto tile_at = [&](int64_t t, const Strip& strip, const float* packed_b) {
     const int64_t row = block.tile_row(t), rows = block.tile_row(t + 1) - row, column = block.n0 + strip.column;

@@ -105,10 +105,10 @@ struct Blocking {
   int64_t tile_rows;         // of a register tile, at most
   int64_t max_tasks;         // of a block
   bool pack_a;               // otherwise A is read in place
-  // strip_by_strip, for few rows: a task takes strips of B one by one, packs each into memory of its own (unless it can
-  // be read in place) and multiplies it by all of A. tile_by_tile, for a narrow B: B is packed first, and a task takes
-  // tiles of A one by one, packs each and multiplies it by all of B. Otherwise both are packed first, and a task takes
-  // some rows of A and some strips.
+  // strip_by_strip, for few rows: a task takes strips of B one by one, packs each into memory of its own (without
+  // pack_b: unless it is a full one, which is read in place) and multiplies it by all of A. tile_by_tile, for a narrow
+  // B: B is packed first, and a task takes tiles of A one by one, packs each and multiplies it by all of B. Otherwise
+  // both are packed first, and a task takes some rows of A and some strips.
   bool strip_by_strip, tile_by_tile, pack_b;
   bool thin;                               // instead of all this, dot products
   bool pairs;                              // k is counted in pairs of bf16, which stay bf16

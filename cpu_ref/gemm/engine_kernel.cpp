@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The micro-kernels of the matrix engine: run_tile of engine.h. A tile of `rows` x 2 vectors of sums stays in registers
 // while k runs; each step loads two vectors of B and multiplies them by values of A, each broadcast to a vector. There
-// is a kernel for every number of rows, so the rows of a matrix are shared evenly among tiles and nothing is padded. Of
-// columns there are whole vectors, and apart from them a few that are multiplied as dot products (run_few).
+// is a kernel for every number of rows, so the rows of a matrix are shared evenly among tiles and nothing is padded; a
+// row alone has several sets of sums. Of columns there are whole vectors, and apart from them a few that are multiplied
+// as dot products (run_few).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/gemm/engine_kernel.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -59,7 +60,8 @@ void store_edge(const Tile& t, const Result& r, float* value, int64_t value_step
     count = r.columns ? r.columns->neighbours(column, t.columns - first) : t.columns;
     const int64_t at = r.columns ? r.columns->at(column) : column;
     for (int64_t i = 0; i < t.rows; ++i) {
-      float* sums = in_c && t.placed ? t.sums + row_in_c(i) + at : t.sums + i * t.sums_step + first;
+      float* sums = nullptr;  // not used if a value goes to c without others before it
+      if (!to_c || t.add) sums = in_c && t.placed ? t.sums + row_in_c(i) + at : t.sums + i * t.sums_step + first;
       T* c = to_c ? static_cast<T*>(r.c) + row_in_c(i) + at : nullptr;
       float* v = value + i * value_step + first;
       // A single column: no vectors.
@@ -108,14 +110,17 @@ void store_any(const Tile& t, const Result& r, float* value, int64_t value_step)
 // values of a line are neighbours.
 template <int kR, int kV, bool kAdjacent>
 void micro_kernel(const Tile& t, const Result& r) {
-  // A row alone has so few sums that each multiply-add would wait for the one before: one k after the other goes to
-  // sums of its own.
+  // A row alone has so few sums that each multiply-add would wait for the one before: successive k go in turn to
+  // kChains sets of sums.
   constexpr int kChains = kR == 1 ? 8 / kV : 1;
-  Vec sums[kChains][kR][kV];
-  for (auto& chain : sums)
-    for (auto& row : chain)
-      for (Vec& v : row) v = hn::Zero(d);
-  auto& sum = sums[0];
+  Vec chains[kChains][kR][kV];
+#pragma GCC unroll 8
+  for (int q = 0; q < kChains; ++q)
+#pragma GCC unroll 16
+    for (int i = 0; i < kR; ++i)
+#pragma GCC unroll 2
+      for (int j = 0; j < kV; ++j) chains[q][i][j] = hn::Zero(d);
+  auto& sum = chains[0];
 
   // Prefetch the sums in memory: they are further away than a and b, and arrive while the loop runs.
   if (t.sums && !t.placed)
@@ -143,17 +148,20 @@ void micro_kernel(const Tile& t, const Result& r) {
   int64_t p = 0;
   for (; p + kChains <= t.kc; p += kChains)
 #pragma GCC unroll 8
-    for (int q = 0; q < kChains; ++q) step(sums[q]);
+    for (int q = 0; q < kChains; ++q) step(chains[q]);
   for (; p < t.kc; ++p) step(sum);
+    // Add up the sets.
+#pragma GCC unroll 8
   for (int q = 1; q < kChains; ++q)
-    for (int i = 0; i < kR; ++i)
-      for (int j = 0; j < kV; ++j) sum[i][j] = hn::Add(sum[i][j], sums[q][i][j]);
+#pragma GCC unroll 2
+    for (int j = 0; j < kV; ++j) sum[0][j] = hn::Add(sum[0][j], chains[q][0][j]);
 
-  // Write back whole vectors of neighbouring columns straight from registers,
+  // Write back: whole vectors of neighbouring columns straight from registers, everything else through memory.
   if (t.columns == kV * kLanes && (r.dtype == DType::f32 ? !t.placed : !t.last)) {
     const bool each_adds = adds_to_c(r);
     float* to = t.sums;
-    // as they are, if nothing is done to them (of a product with few k, what follows takes a tenth of the time)
+    // Sums to which nothing is done are stored as they are. In a product of few k, what follows takes a tenth of the
+    // time.
     if (!t.add && !each_adds && (!t.last || (r.alpha == 1 && !r.bias && !r.relu))) {
 #pragma GCC unroll 16
       for (int i = 0; i < kR; ++i, to += t.sums_step)
@@ -181,7 +189,6 @@ void micro_kernel(const Tile& t, const Result& r) {
       }
     return;
   }
-  // everything else through memory.
   HWY_ALIGN float spilled[kR * kV * kLanes];
 #pragma GCC unroll 16
   for (int i = 0; i < kR; ++i)

@@ -33,10 +33,16 @@ INSTANTIATE_TEST_SUITE_P(Transposed, Cuts,
                                          "gemm m:259 n:131 k:261 trans_a:1 trans_b:1",
                                          "gemm m:600 n:512 k:801 trans_a:1"));
 
-// By strips, a in place: b in place, packed for its depth, over two blocks of k, packed for the number of tiles.
+// By strips, a in place: b in place, packed for its depth, over two blocks of k, packed for the number of tiles, added
+// to c.
 INSTANTIATE_TEST_SUITE_P(Strips, Cuts,
                          testing::Values("gemm m:17 n:1055 k:261", "gemm m:61 n:1055 k:261", "gemm m:61 n:531 k:801",
                                          "gemm m:250 n:921 k:40", "gemm_acc m:61 n:531 k:801 alpha:0.5"));
+
+// A row alone: over two blocks of k with a last strip of one vector, added to c, transposed with few k.
+INSTANTIATE_TEST_SUITE_P(Row, Cuts,
+                         testing::Values("gemm m:1 n:40 k:801", "gemm_acc m:1 n:40 k:803",
+                                         "gemm m:1 n:71 k:5 trans_a:1"));
 
 // One to four columns beside whole vectors. a: in place along k, transposed in place, packed by a grid, by tiles; with
 // an odd number of k, over two blocks of k, of halves, added to c.

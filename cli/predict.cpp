@@ -23,6 +23,7 @@
 #include "core/command_line.h"
 #include "models/data/dice.h"
 #include "models/data/image_file.h"
+#include "models/data/text.h"
 #include "models/predictor.h"
 
 namespace duet {
@@ -176,18 +177,61 @@ int32_t next_token(std::span<const double> logits, double temperature, Dice& dic
   return static_cast<int32_t>(p.size()) - 1;
 }
 
-// Bytes that follow the prompt.
-std::string continuation(TextPredictor& predictor, const PredictOptions& options) {
+// The beginning of a text that a language model continues: bytes, or the tokens of a file.
+struct Prompt {
   std::vector<int32_t> tokens;
-  for (const char c : *options.prompt) tokens.push_back(static_cast<unsigned char>(c));
-  if (tokens.empty()) throw Error("--prompt '': a text of 1 byte or more is allowed");
-  const size_t begin = tokens.size();
+  bool bytes;
+};
+
+Prompt prompt_of(const PredictOptions& options, int64_t vocabulary) {
+  if (!options.indices.empty() || options.inputs.size() + (options.prompt ? 1 : 0) != 1)
+    throw Error("model {} continues a text: --prompt, or a file of 16-bit tokens (.bin), gives it its beginning",
+                options.model);
+  if (!options.prompt) {
+    const std::string& file = options.inputs[0];
+    if (!file.ends_with(".bin"))
+      throw Error("{}: for model {} a file of 16-bit tokens (.bin) is allowed; a text is given by --prompt", file,
+                  options.model);
+    Prompt prompt{read_tokens(file, vocabulary), false};
+    if (prompt.tokens.empty()) throw Error("{}: 1 token or more is allowed", file);
+    return prompt;
+  }
+  Prompt prompt{{}, true};
+  for (const char c : *options.prompt) prompt.tokens.push_back(static_cast<unsigned char>(c));
+  if (prompt.tokens.empty()) throw Error("--prompt '': a text of 1 byte or more is allowed");
+  return prompt;
+}
+
+// Tokens that follow the prompt.
+std::vector<int32_t> continuation(TextPredictor& predictor, const Prompt& prompt, const PredictOptions& options) {
+  std::vector<int32_t> tokens = prompt.tokens;
   Dice dice(options.seed, 0);
   for (int64_t i = 0; i < options.tokens; ++i) {
     tokens.push_back(next_token(predictor.next(tokens), options.temperature, dice));
-    if (tokens.back() > 255) throw Error("the model answers with token {}: its tokens are no bytes", tokens.back());
+    if (prompt.bytes && tokens.back() > 255)
+      throw Error("the model answers with token {}: its tokens are no bytes", tokens.back());
   }
-  return {tokens.begin() + static_cast<int64_t>(begin), tokens.end()};
+  return {tokens.begin() + static_cast<int64_t>(prompt.tokens.size()), tokens.end()};
+}
+
+// The answer of a language model. Of bytes it has the text, too.
+int continue_text(const PredictOptions& options, const Prompt& prompt, TextPredictor& predictor, Json document) {
+  const std::vector<int32_t> tokens = continuation(predictor, prompt, options);
+  const std::string text = prompt.bytes ? std::string(tokens.begin(), tokens.end()) : std::string();
+  if (prompt.bytes) {
+    document["prompt"] = *options.prompt;
+    document["text"] = text;
+  } else {
+    document["prompt"] = prompt.tokens;
+  }
+  document["tokens"] = tokens;
+  if (options.json)
+    fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+  else if (prompt.bytes)
+    fmt::print("{}{}\n", *options.prompt, text);
+  else
+    fmt::print("{} {}\n", fmt::join(prompt.tokens, " "), fmt::join(tokens, " "));
+  return 0;
 }
 
 // The decoder reads what it has answered so far, and answers one more token.
@@ -362,27 +406,21 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
     return recommend(options, users, numbering, *make.operator()<ItemPredictor>(ranking), std::move(document));
   }
   if (options.prompt && !form.label_for_each_token) throw Error("--prompt: model {} continues no text", options.model);
+  if (form.label_for_each_token && !form.pairs) {
+    const Prompt prompt = prompt_of(options, form.classes);
+    return continue_text(options, prompt, *make.operator()<TextPredictor>(model), std::move(document));
+  }
   const PairTask task = task_of(options, checkpoint);
   std::vector<std::string> names = names_of(checkpoint);
   const std::vector<Input> inputs = samples_of(options, checkpoint, form, task, names);
-  if (form.label_for_each_token && !form.pairs && (!options.prompt || !inputs.empty()))
-    throw Error("model {} continues a text: --prompt gives it its beginning", options.model);
-  if (inputs.empty() && !options.prompt)
+  if (inputs.empty())
     throw Error("nothing to predict: --index, an image, a .npy file or, for models of text, --prompt is needed");
-
-  if (inputs.empty()) {
-    const std::string text = continuation(*make.operator()<TextPredictor>(model), options);
-    document["prompt"] = *options.prompt;
-    document["text"] = text;
-    if (!options.json) fmt::print("{}{}\n", *options.prompt, text);
-  } else {
-    const std::unique_ptr<Predictor> predictor = make.operator()<Predictor>(model);
-    for (const Input& input : inputs) {
-      const Json answer =
-          form.pairs ? translate(*predictor, input, task) : classify(*predictor, input, names, options.top);
-      document["predictions"].push_back(answer);
-      if (!options.json) form.pairs ? print_pair(answer) : print_class(answer, names);
-    }
+  const std::unique_ptr<Predictor> predictor = make.operator()<Predictor>(model);
+  for (const Input& input : inputs) {
+    const Json answer =
+        form.pairs ? translate(*predictor, input, task) : classify(*predictor, input, names, options.top);
+    document["predictions"].push_back(answer);
+    if (!options.json) form.pairs ? print_pair(answer) : print_class(answer, names);
   }
   if (options.json) fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
   return 0;
@@ -414,8 +452,10 @@ void add_predict(CLI::App& app) {
       app.add_subcommand("predict", "serve a checkpoint of train: classes of samples, items for users, or a text");
   predict->add_option("model", o->model, "the model that was trained")->required();
   predict->add_option("checkpoint", o->checkpoint, "file that train wrote")->required();
-  predict->add_option("input", o->inputs,
-                      "images (.png .jpg .ppm; the middle square is used) or .npy files, one sample each");
+  predict->add_option(
+      "input", o->inputs,
+      "images (.png .jpg .ppm; the middle square is used) or .npy files, one sample each; of a language "
+      "model a file of 16-bit tokens (.bin) to continue");
   predict->add_option("--index", o->indices, "sample of the test, from 0; repeatable")
       ->expected(1)
       ->take_all()
@@ -439,7 +479,7 @@ void add_predict(CLI::App& app) {
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPairTasks), std::end(kPairTasks))));
   predict->add_option("--prompt", o->prompt,
                       "beginning of a text to continue (gpt2), or a sequence to answer (transformer_small)");
-  predict->add_option("--tokens", o->tokens, "tokens that follow the prompt")
+  predict->add_option("--tokens", o->tokens, "tokens that follow the prompt or the file")
       ->transform(whole_number(1, 1000000))
       ->capture_default_str();
   predict->add_option("--temperature", o->temperature, "0: always the most likely token; 1: drawn by its probability")

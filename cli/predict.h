@@ -15,7 +15,7 @@ namespace duet {
 
 struct PredictOptions {
   std::string model, checkpoint;
-  std::vector<std::string> inputs;      // image files or .npy
+  std::vector<std::string> inputs;      // image files or .npy, or a file of tokens
   std::vector<int64_t> indices;         // of samples of the test
   std::vector<int64_t> users;           // of a model of ratings
   std::vector<std::string> attributes;  // of the inference, name=value

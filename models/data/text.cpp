@@ -59,7 +59,7 @@ class Language {
 
 }  // namespace
 
-Text read_text(const std::string& file, int64_t length, int64_t vocabulary) {
+std::vector<int32_t> read_tokens(const std::string& file, int64_t vocabulary) {
   RegularFile in(file, kMaxBytes);
   std::vector<unsigned char> bytes(static_cast<size_t>(in.bytes));
   in.read(bytes.data(), in.bytes);
@@ -74,6 +74,11 @@ Text read_text(const std::string& file, int64_t length, int64_t vocabulary) {
     if (tokens[i] >= vocabulary)
       throw Error("{}: token {} at position {} is not below the model's vocabulary of {}", file, tokens[i], i,
                   vocabulary);
+  return tokens;
+}
+
+Text read_text(const std::string& file, int64_t length, int64_t vocabulary) {
+  const std::vector<int32_t> tokens = read_tokens(file, vocabulary);
   const int64_t count = (static_cast<int64_t>(tokens.size()) - 1) / length;
   if (count < 3) throw Error("{}: {} tokens are too few for 3 sequences of {}", file, tokens.size(), length);
   const int64_t test = std::max<int64_t>(1, count / 10);

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences of tokens whose labels are the tokens after them: text for language models.
 #pragma once
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "models/data/dataset.h"
 
 namespace duet {
 
-// Windows of `length` tokens that do not overlap; the label of each token is the token after it.
-// A file whose name ends in .bin holds tokens as little-endian 16-bit numbers; any other is read as bytes.
-// Throws Error for a file that cannot be read, an odd number of bytes in a .bin, fewer than length + 1 tokens, and a
-// token that is not below `vocabulary`, with its position.
+// The tokens of a file: of one whose name ends in .bin little-endian 16-bit numbers, of any other its bytes.
+// Throws Error for a file that cannot be read, an odd number of bytes in a .bin, and a token that is not below
+// `vocabulary`, with its position.
+std::vector<int32_t> read_tokens(const std::string& file, int64_t vocabulary);
+
+// Windows of `length` tokens of a file that do not overlap; the label of each token is the token after it.
+// Throws Error as read_tokens, and for fewer tokens than three windows need.
 struct Text {
   Dataset training, test;  // the last tenth of the windows is the test
 };

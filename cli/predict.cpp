@@ -183,21 +183,34 @@ struct Prompt {
   bool bytes;
 };
 
-Prompt prompt_of(const PredictOptions& options, int64_t vocabulary) {
+void require_one_prompt(const PredictOptions& options) {
   if (!options.indices.empty() || options.inputs.size() + (options.prompt ? 1 : 0) != 1)
-    throw Error("model {} continues a text: --prompt, or a file of 16-bit tokens (.bin), gives it its beginning",
-                options.model);
+    throw Error(
+        "model {} continues a text: give its beginning by either --prompt or one file of 16-bit tokens (.bin), and no "
+        "other input",
+        options.model);
+  if (!options.prompt && !options.inputs[0].ends_with(".bin"))
+    throw Error("{}: for model {} a file of 16-bit tokens (.bin) is allowed; a text is given by --prompt",
+                options.inputs[0], options.model);
+}
+
+Prompt prompt_of(const PredictOptions& options, const TextPredictor& predictor) {
   if (!options.prompt) {
     const std::string& file = options.inputs[0];
-    if (!file.ends_with(".bin"))
-      throw Error("{}: for model {} a file of 16-bit tokens (.bin) is allowed; a text is given by --prompt", file,
-                  options.model);
-    Prompt prompt{read_tokens(file, vocabulary), false};
-    if (prompt.tokens.empty()) throw Error("{}: 1 token or more is allowed", file);
+    Prompt prompt{read_tokens(file, predictor.vocabulary()), false};
+    auto& tokens = prompt.tokens;
+    if (tokens.empty()) throw Error("{}: 1 token or more is allowed", file);
+    // The model reads no more than its window; a file may be that of a training.
+    tokens.erase(tokens.begin(), tokens.end() - std::min(std::ssize(tokens), predictor.window()));
     return prompt;
   }
   Prompt prompt{{}, true};
-  for (const char c : *options.prompt) prompt.tokens.push_back(static_cast<unsigned char>(c));
+  for (const char c : *options.prompt) {
+    prompt.tokens.push_back(static_cast<unsigned char>(c));
+    if (prompt.tokens.back() >= predictor.vocabulary())
+      throw Error("--prompt: byte {} is not below the model's vocabulary of {}; a file of 16-bit tokens is allowed",
+                  prompt.tokens.back(), predictor.vocabulary());
+  }
   if (prompt.tokens.empty()) throw Error("--prompt '': a text of 1 byte or more is allowed");
   return prompt;
 }
@@ -209,20 +222,23 @@ std::vector<int32_t> continuation(TextPredictor& predictor, const Prompt& prompt
   for (int64_t i = 0; i < options.tokens; ++i) {
     tokens.push_back(next_token(predictor.next(tokens), options.temperature, dice));
     if (prompt.bytes && tokens.back() > 255)
-      throw Error("the model answers with token {}: its tokens are no bytes", tokens.back());
+      throw Error(
+          "the model answers with token {}: its tokens are no bytes; a file of 16-bit tokens (.bin) can be continued",
+          tokens.back());
   }
-  return {tokens.begin() + static_cast<int64_t>(prompt.tokens.size()), tokens.end()};
+  return {tokens.begin() + std::ssize(prompt.tokens), tokens.end()};
 }
 
-// The answer of a language model. Of bytes it has the text, too.
-int continue_text(const PredictOptions& options, const Prompt& prompt, TextPredictor& predictor, Json document) {
+// If the prompt is bytes, the answer is also a text.
+int continue_text(const PredictOptions& options, TextPredictor& predictor, Json document) {
+  const Prompt prompt = prompt_of(options, predictor);
   const std::vector<int32_t> tokens = continuation(predictor, prompt, options);
   const std::string text = prompt.bytes ? std::string(tokens.begin(), tokens.end()) : std::string();
   if (prompt.bytes) {
     document["prompt"] = *options.prompt;
     document["text"] = text;
   } else {
-    document["prompt"] = prompt.tokens;
+    document["input"] = options.inputs[0];
   }
   document["tokens"] = tokens;
   if (options.json)
@@ -230,7 +246,7 @@ int continue_text(const PredictOptions& options, const Prompt& prompt, TextPredi
   else if (prompt.bytes)
     fmt::print("{}{}\n", *options.prompt, text);
   else
-    fmt::print("{} {}\n", fmt::join(prompt.tokens, " "), fmt::join(tokens, " "));
+    fmt::print("{}\n", fmt::join(tokens, " "));
   return 0;
 }
 
@@ -407,14 +423,14 @@ int predict(const PredictOptions& options, Checkpoint checkpoint, Context& conte
   }
   if (options.prompt && !form.label_for_each_token) throw Error("--prompt: model {} continues no text", options.model);
   if (form.label_for_each_token && !form.pairs) {
-    const Prompt prompt = prompt_of(options, form.classes);
-    return continue_text(options, prompt, *make.operator()<TextPredictor>(model), std::move(document));
+    require_one_prompt(options);
+    return continue_text(options, *make.operator()<TextPredictor>(model), std::move(document));
   }
   const PairTask task = task_of(options, checkpoint);
   std::vector<std::string> names = names_of(checkpoint);
   const std::vector<Input> inputs = samples_of(options, checkpoint, form, task, names);
   if (inputs.empty())
-    throw Error("nothing to predict: --index, an image, a .npy file or, for models of text, --prompt is needed");
+    throw Error("nothing to predict: --index, an image, a .npy file or, for transformer_small, --prompt is needed");
   const std::unique_ptr<Predictor> predictor = make.operator()<Predictor>(model);
   for (const Input& input : inputs) {
     const Json answer =
@@ -454,8 +470,8 @@ void add_predict(CLI::App& app) {
   predict->add_option("checkpoint", o->checkpoint, "file that train wrote")->required();
   predict->add_option(
       "input", o->inputs,
-      "images (.png .jpg .ppm; the middle square is used) or .npy files, one sample each; of a language "
-      "model a file of 16-bit tokens (.bin) to continue");
+      "images (.png .jpg .ppm; the middle square is used) or .npy files, one sample each; for a "
+      "language model, one file of 16-bit tokens (.bin) to continue, of which it reads the last window");
   predict->add_option("--index", o->indices, "sample of the test, from 0; repeatable")
       ->expected(1)
       ->take_all()
@@ -478,7 +494,7 @@ void add_predict(CLI::App& app) {
   predict->add_option("--task", o->task, "of pairs: reverse, add or grammar; by default as trained")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPairTasks), std::end(kPairTasks))));
   predict->add_option("--prompt", o->prompt,
-                      "beginning of a text to continue (gpt2), or a sequence to answer (transformer_small)");
+                      "beginning of a text to continue (gpt2, llama), or a sequence to answer (transformer_small)");
   predict->add_option("--tokens", o->tokens, "tokens that follow the prompt or the file")
       ->transform(whole_number(1, 1000000))
       ->capture_default_str();

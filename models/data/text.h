@@ -14,8 +14,8 @@ namespace duet {
 // `vocabulary`, with its position.
 std::vector<int32_t> read_tokens(const std::string& file, int64_t vocabulary);
 
-// Windows of `length` tokens of a file that do not overlap; the label of each token is the token after it.
-// Throws Error as read_tokens, and for fewer tokens than three windows need.
+// Non-overlapping windows of `length` tokens of a file; the label of each token is the token after it.
+// Throws Error as read_tokens does, and for fewer tokens than three windows need.
 struct Text {
   Dataset training, test;  // the last tenth of the windows is the test
 };

@@ -280,13 +280,16 @@ for seed in 1 1 2; do
 done
 cmp -s drawn.1 drawn.2 || fail "equal seeds give other texts"
 cmp -s drawn.1 drawn.3 && fail "other seeds give equal texts"
-# 16-bit tokens of a file: those of the same text are continued alike.
-printf 't\0h\0e\0 \0' > the.bin
+# 16-bit tokens of a file give the same continuation as the bytes. The model reads a window of 16.
+printf '%s' 'xxxxxxxxxxxxxxxxxxxxthe ' > the.txt
+printf 'x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0x\0t\0h\0e\0 \0' > the.bin
 drawn='--tokens 20 --temperature 2 --seed 1 --threads 1'
 "$duet" predict gpt2 text.safetensors the.bin $drawn > tokens || fail "tokens of a file"
-"$duet" predict gpt2 text.safetensors --prompt 'the ' $drawn | head -c 24 | od -An -v -tu1 | xargs > bytes
+"$duet" predict gpt2 text.safetensors --prompt "$(cat the.txt)" $drawn | tail -c 21 | head -c 20 | od -An -v -tu1 | xargs > bytes
 cmp -s tokens bytes || fail "tokens: $(cat tokens) and $(cat bytes)"
-does '^  "prompt": \[$' predict gpt2 text.safetensors the.bin --tokens 2 --threads 1 --json
+"$duet" predict gpt2 text.safetensors --prompt "$(cat the.txt)" $drawn --json > drawn.json || fail "tokens of a text"
+python3 -c 'import json, sys; print(*json.load(open("drawn.json"))["tokens"])' | cmp -s - tokens || fail "tokens: $(cat drawn.json)"
+does '^  "input": "the.bin",$' predict gpt2 text.safetensors the.bin --tokens 2 --threads 1 --json
 printf 't\0h' > odd.bin
 printf 't\0\377\0\0\1' > foreign.bin
 : > none.bin
@@ -294,9 +297,14 @@ refuses 2 'odd.bin: 3 bytes are no 16-bit tokens' predict gpt2 text.safetensors 
 refuses 2 'foreign.bin: token 256 at position 2 is not below the model.s vocabulary of 256' predict gpt2 text.safetensors foreign.bin
 refuses 2 'none.bin: 1 token or more' predict gpt2 text.safetensors none.bin
 refuses 2 'first.npy: for model gpt2 a file of 16-bit tokens .\.bin. is allowed' predict gpt2 text.safetensors first.npy
-refuses 2 'model gpt2 continues a text: --prompt' predict gpt2 text.safetensors the.bin --prompt 'the '
-refuses 2 'model gpt2 continues a text: --prompt' predict gpt2 text.safetensors the.bin the.bin
-refuses 2 'model gpt2 continues a text: --prompt' predict gpt2 text.safetensors --index 0
+refuses 2 'model gpt2 continues a text: give .*either --prompt or one file' predict gpt2 text.safetensors the.bin --prompt 'the '
+refuses 2 'model gpt2 continues a text: give .*either --prompt or one file' predict gpt2 text.safetensors the.bin the.bin
+refuses 2 'model gpt2 continues a text: give .*either --prompt or one file' predict gpt2 text.safetensors --index 0
+# A token that is no byte, 299, again and again.
+for n in $(seq 4000); do printf '\053\001'; done > high.bin
+"$duet" train gpt2 --attr layers=1 --attr width=16 --attr heads=2 --attr tokens=16 --attr vocabulary=300 --data high.bin \
+  --threads 1 --batch 16 --epochs 4 --lr 0.01 --checkpoint high.safetensors > stdout || fail "tokens: $(cat stdout)"
+does '^299 299 299 299$' predict gpt2 high.safetensors high.bin --tokens 4 --threads 1
 
 # Options.
 refuses 2 "'no_model' is unknown; known are .*bilstm.*lenet" train no_model

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
 #include "core/error.h"
@@ -32,6 +33,10 @@ void write_text(const std::string& path, const std::function<std::string()>& tex
   AtomicFile file(path);
   file.write(content.data(), content.size());
   file.commit();
+}
+
+void print_json(const nlohmann::ordered_json& document) {
+  fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace duet

@@ -3,6 +3,7 @@
 // output.
 #pragma once
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,5 +15,8 @@ void require_one_to_stdout(const std::vector<std::pair<const char*, std::string>
 
 // path: "" writes nothing, and asks for no text; "-": standard output. Folders are created.
 void write_text(const std::string& path, const std::function<std::string()>& text);
+
+// To standard output; bytes of strings that are no UTF-8 are replaced.
+void print_json(const nlohmann::ordered_json& document);
 
 }  // namespace duet

@@ -305,6 +305,12 @@ for n in $(seq 4000); do printf '\053\001'; done > high.bin
 "$duet" train gpt2 --attr layers=1 --attr width=16 --attr heads=2 --attr tokens=16 --attr vocabulary=300 --data high.bin \
   --threads 1 --batch 16 --epochs 4 --lr 0.01 --checkpoint high.safetensors > stdout || fail "tokens: $(cat stdout)"
 does '^299 299 299 299$' predict gpt2 high.safetensors high.bin --tokens 4 --threads 1
+# With this temperature all 300 tokens are about as likely.
+refuses 2 'answers with token 2[5-9][0-9]: its tokens are no bytes; a file of' predict gpt2 high.safetensors --prompt a --temperature 1000 --threads 1
+for n in $(seq 200); do printf '\007\000'; done > low.bin
+"$duet" train gpt2 --attr layers=1 --attr width=16 --attr heads=2 --attr tokens=16 --attr vocabulary=30 --data low.bin \
+  --threads 1 --batch 4 --epochs 1 --checkpoint low.safetensors > stdout || fail "few tokens: $(cat stdout)"
+refuses 2 'prompt: byte 97 is not below the model.s vocabulary of 30' predict gpt2 low.safetensors --prompt a
 
 # Options.
 refuses 2 "'no_model' is unknown; known are .*bilstm.*lenet" train no_model

@@ -126,7 +126,7 @@ void micro_kernel(const Tile& t, const Result& r) {
   if (t.sums && !t.placed)
     for (int64_t i = 0; i < kR; ++i)
       for (int64_t j = 0; j < kV; ++j) hwy::Prefetch(t.sums + i * t.sums_step + j * kLanes);
-  // Products of all k.
+  // Products of all k; then the sets of a row alone are added up.
   const float *a = t.a, *b = t.b;
   const int64_t a_step = kAdjacent ? t.a_k : t.a_line, b_step = t.b_k;
   const auto step = [&](Vec(&to)[kR][kV]) HWY_ATTR {
@@ -150,7 +150,6 @@ void micro_kernel(const Tile& t, const Result& r) {
 #pragma GCC unroll 8
     for (int q = 0; q < kChains; ++q) step(chains[q]);
   for (; p < t.kc; ++p) step(sum);
-    // Add up the sets.
 #pragma GCC unroll 8
   for (int q = 1; q < kChains; ++q)
 #pragma GCC unroll 2

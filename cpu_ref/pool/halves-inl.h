@@ -43,7 +43,7 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
     const int64_t plane = o / ho, row = o % ho * 2;
     const T* pixels = x + (plane * p.h + row) * p.w;
     for (int64_t j = 0; j < wo; j += lanes) {
-      // The four pixels of each window.
+      // The four pixels of each window; unrolled, so that they stay in registers.
       hn::Vec<decltype(d)> v[4];
 #pragma GCC unroll 2
       for (int64_t a = 0; a < 2; ++a) {

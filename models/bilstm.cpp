@@ -64,8 +64,9 @@ struct Layers {
   LinearLayer head{tape, "fc", {.n = B, .in = 2 * m.kUnits, .out = 1, .dtype = m.dtype}};
   const Var none = tape.constant("no state", {2, B, m.kUnits}, 0, m.dtype);  // h and c before the first step
 
-  Lstm lstm() const {
+  Lstm lstm(bool inference) const {
     Lstm p;
+    p.inference = inference;
     p.T = T;
     p.B = B;
     p.I = m.kFeatures;
@@ -87,12 +88,18 @@ struct Layers {
   }
 
   Var steps = {}, y = {}, reserve = {};
-  Var forward(Var token) {
+  Outputs run(Var token, bool inference) {
     steps = tape.add(to_steps, {tape.add(embedding, {token, table})});
-    const Outputs out = tape.add(lstm(), {steps, w, r, bias, none, none});
+    return tape.add(lstm(inference), {steps, w, r, bias, none, none});
+  }
+  Var forward(Var token) {
+    const Outputs out = run(token, false);
     y = out[Lstm::y];
     reserve = out[Lstm::reserve];
     return head.forward(tape.add(to_rows, {out[Lstm::hT]}));
+  }
+  Var evaluate(Var token) {  // keeps nothing for a backward pass
+    return head.forward(tape.add(to_rows, {run(token, true)[Lstm::hT]}));
   }
 
   void backward(Var token, Var dlogits) {
@@ -140,7 +147,7 @@ void BiLstm::evaluate(Tape& tape) const {
   const Var token = tokens(tape, *this);
   Layers net{*this, tape};
   tape.phase("forward");
-  tape.output("logits", net.forward(token));
+  tape.output("logits", net.evaluate(token));
 }
 
 DUET_MODEL(BiLstm);

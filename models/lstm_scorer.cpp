@@ -64,13 +64,15 @@ class LstmLayer {
     Var y, last;
   };
   Result forward(Var x) {
-    Lstm problem;
-    static_cast<RecurrentShape&>(problem) = shape_;
-    const Outputs out = tape_->add(problem, {x, w_, r_, bias_, none_, none_});
+    const Outputs out = run(x, false);
     x_ = x;
     y_ = out[Lstm::y];
     reserve_ = out[Lstm::reserve];
     return {y_, out[Lstm::hT]};
+  }
+  Result evaluate(Var x) {  // keeps nothing for a backward pass
+    const Outputs out = run(x, true);
+    return {out[Lstm::y], out[Lstm::hT]};
   }
   // Of the layer whose last state is read (last_only) or of the layer whose y is.
   Var backward(Var dy, Var dlast, bool last_only) {
@@ -85,6 +87,12 @@ class LstmLayer {
   }
 
  private:
+  Outputs run(Var x, bool inference) {
+    Lstm problem;
+    static_cast<RecurrentShape&>(problem) = shape_;
+    problem.inference = inference;
+    return tape_->add(problem, {x, w_, r_, bias_, none_, none_});
+  }
   Tape* tape_;
   RecurrentShape shape_;
   Var none_, w_, r_, bias_, x_, y_, reserve_;
@@ -100,6 +108,7 @@ struct Layers {
   LinearLayer head{tape, "fc", {.n = m.batch, .in = m.units, .out = 1, .dtype = m.dtype}};
 
   Var forward(Var x) { return head.forward(upper.forward(lower.forward(tape.add(to_steps, {x})).y).last); }
+  Var evaluate(Var x) { return head.forward(upper.evaluate(lower.evaluate(tape.add(to_steps, {x})).y).last); }
   void backward(Var dlogits) {
     const Var nothing = tape.constant("no gradient", {0, m.batch, m.units}, 0, m.dtype);
     const Var dy = upper.backward(nothing, head.backward(dlogits), true);
@@ -135,7 +144,7 @@ void LstmScorer::evaluate(Tape& tape) const {
   const Var x = measurements(tape, *this);
   Layers net{*this, tape};
   tape.phase("forward");
-  tape.output("logits", net.forward(x));
+  tape.output("logits", net.evaluate(x));
 }
 
 DUET_MODEL(LstmScorer);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // rnn_tanh, gru, lstm and their backward passes: the choice between two ways to walk over the steps. Small weights fit
 // the caches of one core and stay there while its thread takes some sequences through all steps (*_by_sequences.cpp).
-// Large ones are read once a step by all threads together (*_by_units.cpp). Start reading at layer.h, then cell-inl.h.
+// Large ones are read once a step by all threads together (*_by_units.cpp), and so are those of a single sequence, which
+// would leave the other threads idle. Start reading at layer.h, then cell-inl.h.
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/recurrent/layer.h"
 
@@ -12,7 +13,12 @@ using recurrent::Layer, recurrent::ForwardTensors, recurrent::BackwardTensors;
 // Weights of a direction: in f32 they take half of an L2 of 1 MiB, and with their gradients all of it.
 constexpr int64_t kMaxOwnWeights = int64_t{128} << 10;
 
-bool by_sequences(const Layer& p) { return p.G() * p.H * (p.I + p.H) <= kMaxOwnWeights; }
+// The same where there is one sequence: below, what all threads share costs more than it saves.
+constexpr int64_t kMaxOfOneSequence = int64_t{32} << 10;
+
+bool by_sequences(const Layer& p) {
+  return p.G() * p.H * (p.I + p.H) <= (p.B == 1 ? kMaxOfOneSequence : kMaxOwnWeights);
+}
 
 template <class P>
 Plan forward(const P& p, CpuContext& cpu) {

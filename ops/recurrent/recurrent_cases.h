@@ -30,6 +30,7 @@ inline Cases recurrent_cases(Cell cell, Scale scale) {
       {"a state over a block's threads", "T:2 B:2 I:17 H:131"},
       {"a state over a block's threads, many sequences", "T:3 B:18 I:5 H:131"},
       {"whole packs, a state over a block's threads", "T:3 B:5 I:4 H:132 bidirectional:1"},
+      {"one sequence with weights over a core's L1", "T:3 B:1 I:17 H:131 bidirectional:1"},
       {"weights over a thread's caches", "T:3 B:7 H:131 bidirectional:1 I:" + I_131},
       {"weights over a thread's caches, no steps", "T:0 B:3 H:131 bidirectional:1 I:" + I_131},
       {"few units with weights over a thread's caches", "T:2 B:19 H:8 I:" + I_8},

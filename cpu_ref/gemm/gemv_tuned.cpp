@@ -16,12 +16,26 @@
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/gemv_pieces.h"
+#include "cpu_ref/pairs-inl.h"
 #include "cpu_ref/streaming.h"
 #include "ops/gemm/gemv.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 constexpr int64_t kRows = 4, kShortRow = 256;
+
+// Two vectors of terms at p, in an order that depends on T alone: of bf16 the even ones and the odd ones, which come
+// apart by two operations.
+template <class D, class T>
+HWY_INLINE void load_terms(D d, const T* p, hn::Vec<D>& first, hn::Vec<D>& second) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if constexpr (std::is_same_v<T, bf16>) {
+    load_pairs(d, p, 2 * lanes, first, second);
+  } else {
+    first = load_as_f32(d, p);
+    second = load_as_f32(d, p + lanes);
+  }
+}
 
 // sum[r] = the products of rows a + r * step (kRows of them, the last one repeated where there are fewer) with x.
 template <class T>
@@ -38,11 +52,13 @@ void dot_rows(const T* a, int64_t step, int64_t rows, const T* x, int64_t count,
   }
   int64_t j = 0;
   for (; j + 2 * lanes <= count; j += 2 * lanes) {
-    const auto x0 = load_as_f32(d, x + j), x1 = load_as_f32(d, x + j + lanes);
+    hn::Vec<decltype(d)> x0, x1, a0, a1;
+    load_terms(d, x + j, x0, x1);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      even[r] = hn::MulAdd(load_as_f32(d, row[r] + j), x0, even[r]);
-      odd[r] = hn::MulAdd(load_as_f32(d, row[r] + j + lanes), x1, odd[r]);
+      load_terms(d, row[r] + j, a0, a1);
+      even[r] = hn::MulAdd(a0, x0, even[r]);
+      odd[r] = hn::MulAdd(a1, x1, odd[r]);
     }
   }
   for (; j < count; j += lanes) {

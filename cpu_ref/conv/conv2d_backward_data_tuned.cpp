@@ -234,7 +234,7 @@ Plan conv2d_backward_data_tuned(const Conv2dBackwardData& problem, CpuContext& c
   WorkspaceLayout workspace;
   for (const Phase& phase : phases) {
     const int64_t pixels = p.n * phase.places.height * phase.places.width;
-    const engine::Storage indexed{.dtype = p.dtype, .indexed = true};
+    const engine::Storage indexed{.dtype = p.dtype, .indexed = true, .pairs = phase.gather.has_pairs()};
     const engine::Shape shape{.m = last ? pixels : p.group_c(),
                               .n = last ? p.group_c() : pixels,
                               .k = phase.gather.k(),

@@ -195,7 +195,7 @@ Plan nhwc(const Conv2d& p, CpuContext& cpu) {
                  .k = p.n * p.ho() * p.wo(),
                  .result = p.dtype,
                  .a = {.dtype = p.dtype},
-                 .b = {.dtype = p.dtype, .indexed = true}},
+                 .b = {.dtype = p.dtype, .indexed = true, .pairs = true}},
                 p.groups);
   const std::string algorithm = "implicit GEMM, " + engine.describe();
   const int64_t size = size_of(p.dtype);

@@ -61,7 +61,8 @@ Plan plan(const Conv2d& p, const Conv2dLayer& layer, CpuContext& cpu) {
   const bool in_place = is_matrix(p) && (last || pixels >= kMinOwnProduct);
   const int64_t images = in_place && !last ? p.n : 1;  // products
   const engine::Storage filter{.dtype = p.dtype, .along_k = true};
-  const engine::Storage image{.dtype = p.dtype, .along_k = last, .indexed = !in_place};
+  const engine::Storage image{
+      .dtype = p.dtype, .along_k = last, .indexed = !in_place, .pairs = Gather::forward(p).has_pairs()};
   const int64_t lines = p.n / std::max<int64_t>(1, images) * pixels;
   WorkspaceLayout workspace;
   Engine engine =

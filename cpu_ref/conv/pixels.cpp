@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of the operands of pixels.h, with vectors. The matrix engine calls it for one strip (neighbouring lines) at a
-// time and divides strips among threads.
+// Pixels (pixels.h) of nchw, with vectors; and what is copied or added plane by plane. The matrix engine calls the
+// packing for one strip (neighbouring lines) at a time and divides strips among threads.
 //
-// nchw: a strip of pixels consists of runs, each within one row of the result. Under one tap (r, s), a run is a window
-// of a row of the image, the same in every channel; what lies outside the image is masked to 0 (copy_run). A strip that
-// lies inside the image under every tap, which all do without padding, is permuted from whole vectors instead
-// (pack_inside). nhwc: what a pixel reads under one tap is a row of channels.
+// A strip of pixels consists of runs, each within one row of the result. Under one tap (r, s), a run is a window of a
+// row of the image, the same in every channel; what lies outside the image is masked to 0 (copy_run). A strip that lies
+// inside the image under every tap, which all do without padding, is permuted from whole vectors instead (pack_inside).
+// pixels_nhwc.cpp packs channels-last images.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/conv/pixels.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -373,46 +373,6 @@ void pack_nchw(const Gather& g, const char* x, int64_t line0, int64_t lines, int
   }
 }
 
-// nhwc: packs the lines (tap, channel) [line0, line0 + lines) for the pixels [k0, k1); see Inputs.
-template <class T>
-void pack_inputs_of(const Gather& g, const T* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
-                    float* to) {
-  const auto taps_across = static_cast<int64_t>(g.across.size());
-  if (lines < height)
-    for (int64_t k = k0; k < k1; ++k) std::fill_n(to + (k - k0) * height + lines, height - lines, 0.0f);
-  const auto copy = [](const T* from, int64_t count, float* at) HWY_ATTR {
-    for (int64_t c = 0; c < count; c += kLanes) store(d, load_as_f32(d, from + c, count - c), at + c, count - c);
-  };
-  for (int64_t done = 0; done < lines;) {  // once for the taps side by side, with some of their channels
-    const int64_t tap = (line0 + done) / g.depth, channel = (line0 + done) % g.depth;
-    const int64_t count = std::min(lines - done, g.side_by_side(tap) * g.depth - channel);
-    const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
-    const int64_t across = g.across[static_cast<size_t>(tap % taps_across)];
-    const int64_t taps = (channel + count - 1) / g.depth + 1;
-    ResultPixel pixel(g, k0);
-    for (int64_t k = k0; k < k1; ++k, pixel.next()) {
-      const int64_t row = pixel.i * g.stride_h + down, column = pixel.j * g.stride_w + across;
-      const bool row_inside = row >= 0 && row < g.h;
-      float* at = to + (k - k0) * height + done;
-      const T* from = x + ((pixel.image * g.h + row) * g.w + column) * g.channels + channel;
-      if (row_inside && column >= 0 && column + taps <= g.w) {
-        copy(from, count, at);
-      } else {
-        std::fill_n(at, count, 0.0f);
-        // From the first tap inside to the last.
-        const int64_t begin = std::max<int64_t>(0, -column * g.depth - channel);
-        const int64_t end = std::min(count, (g.w - column) * g.depth - channel);
-        if (row_inside && begin < end) copy(from + begin, end - begin, at + begin);
-      }
-    }
-    done += count;
-  }
-}
-void pack_inputs(const Gather& g, const void* x, int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1,
-                 float* to) {
-  for_float(g.dtype, [&]<class T>() { pack_inputs_of(g, static_cast<const T*>(x), line0, lines, height, k0, k1, to); });
-}
-
 }  // namespace duet::engine::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -420,35 +380,8 @@ HWY_AFTER_NAMESPACE();
 namespace duet::engine {
 namespace {
 HWY_EXPORT(pack_nchw);
-HWY_EXPORT(pack_inputs);
 HWY_EXPORT(plane_with_border);
 HWY_EXPORT(add_taps_any);
-alignas(64) constexpr float kZeros[1024] = {};  // the channels of a pixel outside the image
-
-// Packs the filter: to[p * height + i] = value p of line i; see TransposedFilter.
-template <class T>
-void pack_transposed(const Conv2d& p, const std::vector<int64_t>& taps, const T* filter, int64_t line0, int64_t lines,
-                     int64_t height, int64_t k0, int64_t k1, float* to) {
-  const bool last = p.layout == Layout::nhwc;
-  const auto count = static_cast<int64_t>(taps.size());
-  const int64_t depth = p.group_c(), outputs = p.group_k(), all = p.r * p.s, step = last ? 1 : all;
-  int64_t tap = last ? k0 / outputs : k0 % count, out = last ? k0 % outputs : k0 / count;
-  for (int64_t k = k0; k < k1; ++k, to += height) {
-    const int64_t t = taps[static_cast<size_t>(tap)];
-    const T* from = filter + (last ? (out * all + t) * depth + line0 : (out * depth + line0) * all + t);
-    for (int64_t i = 0; i < lines; ++i) to[i] = static_cast<float>(from[i * step]);
-    for (int64_t i = lines; i < height; ++i) to[i] = 0;
-    if (last) {
-      if (++out == outputs) {
-        out = 0;
-        ++tap;
-      }
-    } else if (++tap == count) {
-      tap = 0;
-      ++out;
-    }
-  }
-}
 }  // namespace
 
 Gather Gather::forward(const Conv2d& p) {
@@ -471,81 +404,12 @@ Gather Gather::forward(const Conv2d& p) {
 }
 
 void Pixels::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
-  if (g_->channels_last) return pack_nhwc(line0, lines, height, k0, k1, to);
+  if (g_->channels_last) return pack_nhwc(line0, lines, height, k0, k1, false, to);
   HWY_DYNAMIC_DISPATCH(pack_nchw)(*g_, x_, line0, lines, height, k0, k1, to);
-}
-
-void Pixels::pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
-  if (k0 == k1) return;  // no channels
-  const Gather& g = *g_;
-  const int64_t size = size_of(g.dtype);
-  const auto taps_across = static_cast<int64_t>(g.across.size());
-  // The pixels: where tap (0, 0) without a pad would read.
-  struct Line {
-    int64_t row, column, pixel;
-  };
-  Line at[kMaxHeight];
-  ResultPixel pixel(g, line0);
-  for (int64_t q = 0; q < lines; ++q, pixel.next()) {
-    const int64_t row = pixel.i * g.stride_h, column = pixel.j * g.stride_w;
-    at[q] = {row, column, (pixel.image * g.h + row) * g.w + column};
-  }
-  int64_t tap = k0 / g.depth, channel = k0 % g.depth;
-  for (int64_t k = k0; k < k1;) {
-    const int64_t down = g.down[static_cast<size_t>(tap / taps_across)];
-    const int64_t across = g.across[static_cast<size_t>(tap % taps_across)];
-    const void* line[kMaxHeight];
-    // `taps` taps side by side, with some of their channels. False where, for some line, only a part of them lies in
-    // the image.
-    const auto point = [&](int64_t taps) {
-      for (int64_t q = 0; q < lines; ++q) {
-        const int64_t row = at[q].row + down, column = at[q].column + across;
-        line[q] = kZeros;
-        if (row < 0 || row >= g.h || column + taps <= 0 || column >= g.w) continue;
-        if (column < 0 || column + taps > g.w) return false;
-        line[q] = x_ + ((at[q].pixel + down * g.w + across) * g.channels + channel) * size;
-      }
-      return true;
-    };
-    int64_t taps = g.side_by_side(tap), count = 0;
-    const auto limit = [&] {
-      count = std::min({taps * g.depth - channel, k1 - k, static_cast<int64_t>(std::size(kZeros))});
-      taps = (channel + count - 1) / g.depth + 1;
-    };
-    limit();
-    if (!point(taps)) {
-      taps = 1;
-      limit();
-      point(taps);
-    }
-    pack_lines(line, g.dtype, lines, height, count, to + (k - k0) * height);
-    k += count;
-    channel += count;
-    tap += channel / g.depth;
-    channel %= g.depth;
-  }
-}
-
-void Inputs::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
-  HWY_DYNAMIC_DISPATCH(pack_inputs)(*g_, x_, line0, lines, height, k0, k1, to);
 }
 
 void add_taps(const Columns& columns) { HWY_DYNAMIC_DISPATCH(add_taps_any)(columns); }
 void copy_plane(const Plane& plane) { HWY_DYNAMIC_DISPATCH(plane_with_border)(plane); }
-
-void TransposedFilter::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const {
-  const auto run = [&]<class T>(const T* filter) {
-    pack_transposed(*p_, *taps_, filter, line0, lines, height, k0, k1, to);
-  };
-  switch (p_->dtype) {
-    case DType::bf16:
-      return run(reinterpret_cast<const bf16*>(filter_));
-    case DType::f16:
-      return run(reinterpret_cast<const f16*>(filter_));
-    default:
-      return run(reinterpret_cast<const float*>(filter_));
-  }
-}
 
 }  // namespace duet::engine
 #endif

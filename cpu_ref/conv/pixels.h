@@ -24,6 +24,7 @@ struct Gather {
   static Gather forward(const Conv2d& p);  // what y reads of x
   int64_t taps() const { return static_cast<int64_t>(down.size() * across.size()); }
   int64_t k() const { return depth * taps(); }
+  bool has_pairs() const { return channels_last && depth % 2 == 0; }  // of channels, side by side in memory
   // nhwc: how many taps, from this one on, read pixels side by side, so that their channels are one run of memory.
   int64_t side_by_side(int64_t tap) const {
     auto s = static_cast<size_t>(tap) % across.size();
@@ -57,9 +58,12 @@ class Pixels final : public Operand {
   // x: the first channel of the group in the first image (nchw: its plane; nhwc: its first pixel).
   Pixels(const Gather& gather, const void* x) : g_(&gather), x_(static_cast<const char*>(x)) {}
   void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
+  // nhwc, with an even number of channels: each tap has whole pairs.
+  void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
+                  float* to) const override;
 
  private:
-  void pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const;
+  void pack_nhwc(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, bool pairs, float* to) const;
   const Gather* g_;
   const char* x_;
 };
@@ -70,6 +74,8 @@ class Inputs final : public Operand {
  public:
   Inputs(const Gather& gather, const void* x) : g_(&gather), x_(static_cast<const char*>(x)) {}
   void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
+  void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
+                  float* to) const override;
 
  private:
   const Gather* g_;
@@ -85,6 +91,9 @@ class TransposedFilter final : public Operand {
   TransposedFilter(const Conv2d& p, const std::vector<int64_t>& taps, const void* filter)
       : p_(&p), taps_(&taps), filter_(static_cast<const char*>(filter)) {}
   void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const override;
+  // nhwc, with an even number of output channels.
+  void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
+                  float* to) const override;
 
  private:
   const Conv2d* p_;

@@ -73,11 +73,11 @@ Blocking choose_blocking(const Shape& s, const KernelShape& kernel, int tasks) {
     return b;
   }
   // How to pack, then the extents of a block, then the workspace.
-  b.pairs = s.a.dtype == DType::bf16 && s.b.dtype == DType::bf16 && !s.a.indexed && !s.b.indexed && pairs_are_faster();
+  b.pairs = s.a.has_pairs() && s.b.has_pairs() && pairs_are_faster();
   const int64_t k = b.pairs ? ceil_div(s.k, 2) : s.k;
   b.strip_by_strip = s.m <= kMaxRowsByStrips;
   // Rows of bf16 hold their pairs side by side, if none is half of one.
-  const bool pairs_in_place = b.pairs && s.a.along_k && s.k % 2 == 0;
+  const bool pairs_in_place = b.pairs && s.a.along_k && !s.a.indexed && s.k % 2 == 0;
   const bool fills_l1 = !s.a.along_k && s.n >= kMinColumnsAcross && k >= kMinDepthAcross;
   b.pack_a = !(s.a.in_place() || pairs_in_place) || (s.n > kMaxColumnsUnpacked && !b.strip_by_strip) ||
              (fills_l1 && (!b.strip_by_strip || tasks == 1));

@@ -84,8 +84,10 @@ struct Storage {
   DType dtype = DType::f32;
   bool along_k = false;  // k_step is 1; otherwise line_step is
   bool indexed = false;  // Operand::stored will be null
+  bool pairs = false;    // of an indexed one: it has pack_pairs
   // Whether the kernel of f32 can read it without packing.
   bool in_place() const { return dtype == DType::f32 && !indexed; }
+  bool has_pairs() const { return dtype == DType::bf16 && (!indexed || pairs); }
 };
 struct Shape {
   int64_t m, n, k;
@@ -192,7 +194,7 @@ struct Tile {
 };
 void run_tile(const Tile& tile, const Result& result);
 // The second half of run_tile. value: what the tile multiplied to, rows value_step apart.
-void store_tile(const Tile& tile, const Result& result, float* value, int64_t value_step);
+void store_tile(const Tile& tile, const Result& result, const float* value, int64_t value_step);
 
 // The same for pairs of bf16, where the CPU multiplies them (engine_pairs.cpp). b of the tile is packed pairs; so is a,
 // or its a_k is 1 and a row has its pairs side by side.

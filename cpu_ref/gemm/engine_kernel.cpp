@@ -46,12 +46,38 @@ struct Finish {
   HWY_INLINE Vec operator()(Vec v, Vec add) const { return max_or_nan(floor, hn::MulAdd(v, alpha, add)); }
 };
 
-// Stores the tiles that registers cannot: of any element type, at the edges of a matrix, or with rows or columns
-// anywhere in c. value: the sums of this block of k, rows value_step apart.
+// Stores a tile of whole vectors whose rows are runs of c, from `value`: the sums of this block of k, rows value_step
+// apart. Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves apart.
 template <class T>
-void store_edge(const Tile& t, const Result& r, float* value, int64_t value_step) {
+void store_whole(const Tile& t, const Result& r, const float* value, int64_t value_step) {
   const Finish finish(t, r);
-  // Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves apart.
+  const bool to_c = t.last && is_half<T>;
+  const auto* given = static_cast<const T*>(r.bias);
+  const int64_t column = r.columns ? r.columns->at(t.column) : t.column;
+  Vec bias[kVectors];
+  for (int j = 0; j < kVectors; ++j)
+    bias[j] = finish.bias && !finish.bias_of_rows ? load_as_f32(d, given + t.column + j * kLanes) : hn::Zero(d);
+  for (int64_t i = 0; i < t.rows; ++i, value += value_step) {
+    float* sums = !to_c || t.add ? t.sums + i * t.sums_step : nullptr;
+    T* c = to_c ? static_cast<T*>(r.c) + (r.rows ? r.rows->at(t.row + i) : (t.row + i) * r.step) + column : nullptr;
+    for (int j = 0; j < kVectors; ++j) {
+      if (finish.bias_of_rows) bias[j] = hn::Set(d, static_cast<float>(given[t.row + i]));
+      Vec u = hn::LoadU(d, value + j * kLanes);
+      if (t.add) u = hn::Add(u, hn::LoadU(d, sums + j * kLanes));
+      u = finish(u, bias[j]);
+      if (to_c)
+        store_f32_as(d, u, c + j * kLanes);
+      else
+        hn::StoreU(u, d, sums + j * kLanes);
+    }
+  }
+}
+
+// As store_whole, for all other tiles: at the edges of a matrix, with rows or columns anywhere in c, or added to what c
+// holds.
+template <class T>
+void store_edge(const Tile& t, const Result& r, const float* value, int64_t value_step) {
+  const Finish finish(t, r);
   const bool to_c = t.last && is_half<T>, in_c = !is_half<T>, each_adds = adds_to_c(r);
   const auto bias_at = [&](int64_t at) { return static_cast<float>(static_cast<const T*>(r.bias)[at]); };
   const auto row_in_c = [&](int64_t i) { return r.rows ? r.rows->at(t.row + i) : (t.row + i) * r.step; };
@@ -63,7 +89,7 @@ void store_edge(const Tile& t, const Result& r, float* value, int64_t value_step
       float* sums = nullptr;  // not used if a value goes to c without others before it
       if (!to_c || t.add) sums = in_c && t.placed ? t.sums + row_in_c(i) + at : t.sums + i * t.sums_step + first;
       T* c = to_c ? static_cast<T*>(r.c) + row_in_c(i) + at : nullptr;
-      float* v = value + i * value_step + first;
+      const float* v = value + i * value_step + first;
       // A single column: no vectors.
       if (count == 1) {
         float one = *v + (t.add && !each_adds ? *sums : 0.0f);
@@ -102,8 +128,9 @@ void store_edge(const Tile& t, const Result& r, float* value, int64_t value_step
   }
 }
 
-void store_any(const Tile& t, const Result& r, float* value, int64_t value_step) {
-  for_float(r.dtype, [&]<class T>() { store_edge<T>(t, r, value, value_step); });
+void store_any(const Tile& t, const Result& r, const float* value, int64_t value_step) {
+  const bool whole = t.columns == kColumns && !t.placed && !r.accumulate;
+  for_float(r.dtype, [&]<class T>() { (whole ? store_whole<T> : store_edge<T>)(t, r, value, value_step); });
 }
 
 // kAdjacent: the lines of A in the tile are neighbours in memory (A is packed, or stored transposed). Otherwise the k
@@ -291,7 +318,7 @@ KernelShape kernel_shape() {
 }
 void run_tile(const Tile& tile, const Result& result) { HWY_DYNAMIC_DISPATCH(run)(tile, result); }
 
-void store_tile(const Tile& tile, const Result& result, float* value, int64_t value_step) {
+void store_tile(const Tile& tile, const Result& result, const float* value, int64_t value_step) {
   HWY_DYNAMIC_DISPATCH(store_any)(tile, result, value, value_step);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rnn_tanh, gru, lstm and their backward passes: the choice between two ways to walk over the steps. Small weights fit
 // the caches of one core and stay there while its thread takes some sequences through all steps (*_by_sequences.cpp).
-// Large ones are read once a step by all threads together (*_by_units.cpp), and so are those of a single sequence, which
+// Large ones are read once a step by all threads together (*_by_units.cpp), as are those of a single sequence, which
 // would leave the other threads idle. Start reading at layer.h, then cell-inl.h.
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/recurrent/layer.h"

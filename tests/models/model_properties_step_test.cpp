@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -169,6 +170,29 @@ TEST(Models, EvaluationGivesTheLogitsOfTraining) {
       const double loss = train.download(train.find("loss"))[0];
       EXPECT_NEAR(loss_of(logits, train.download(train.find("label"))), loss, 1e-6 * loss) << c.model.name();
     }
+  }
+}
+
+// Nothing reads the reserve of a recurrent layer in an evaluation.
+TEST(Models, EvaluationsKeepNoReserve) {
+  CpuContext cpu(1);
+  for (const ModelCase& c : model_cases(Scale::test)) {
+    if (c.model.name() != "bilstm" && c.model.name() != "lstm_scorer") continue;
+    Tape train(cpu, Tape::preferences_for(Device::cpu)), evaluate(cpu, Tape::preferences_for(Device::cpu));
+    c.model.train(train);
+    c.model.evaluate(evaluate);
+    train.plan();
+    evaluate.plan();
+    const auto layers = [](const Tape& tape, bool inference) {
+      const Tape::Choices chosen = tape.choices();
+      return std::ranges::count_if(chosen, [inference](const auto& node) {
+        return node.first.starts_with("lstm ") && (node.first.find("inference:1") != std::string::npos) == inference;
+      });
+    };
+    EXPECT_GT(layers(train, false), 0) << c.model.name();
+    EXPECT_EQ(layers(train, true), 0) << c.model.name();
+    EXPECT_GT(layers(evaluate, true), 0) << c.model.name();
+    EXPECT_EQ(layers(evaluate, false), 0) << c.model.name();
   }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // rnn_tanh, gru, lstm and their backward passes: the choice between two ways to walk over the steps. Small weights fit
 // the caches of one core and stay there while its thread takes some sequences through all steps (*_by_sequences.cpp).
-// Large ones are read once a step by all threads together (*_by_units.cpp), as are those of a single sequence, which
-// would leave the other threads idle. Start reading at layer.h, then cell-inl.h.
+// Large ones are read once a step by all threads together, which also share the products over all steps
+// (*_by_units.cpp). So is a layer that would be one task, of a single sequence: its steps are too short to be shared,
+// but these products are not. Start reading at layer.h, then cell-inl.h.
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/recurrent/layer.h"
 
@@ -13,18 +14,20 @@ using recurrent::Layer, recurrent::ForwardTensors, recurrent::BackwardTensors;
 // Weights of a direction: in f32 they take half of an L2 of 1 MiB, and with their gradients all of it.
 constexpr int64_t kMaxOwnWeights = int64_t{128} << 10;
 
-// The same where there is one sequence: below, what all threads share costs more than it saves.
-constexpr int64_t kMaxOfOneSequence = int64_t{32} << 10;
+// Weights up to which a layer of one task is not worth sharing.
+constexpr int64_t kMaxWeightsOfOneTask = int64_t{32} << 10;
 
-bool by_sequences(const Layer& p) {
-  return p.G() * p.H * (p.I + p.H) <= (p.B == 1 ? kMaxOfOneSequence : kMaxOwnWeights);
+// tasks: at most so many threads have work by sequences.
+bool by_sequences(const Layer& p, int64_t tasks) {
+  return p.G() * p.H * (p.I + p.H) <= (tasks == 1 ? kMaxWeightsOfOneTask : kMaxOwnWeights);
 }
 
 template <class P>
 Plan forward(const P& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const Layer layer(p);
-  const auto walk = by_sequences(layer) ? recurrent::forward_by_sequences : recurrent::forward_by_units;
+  const auto walk =
+      by_sequences(layer, layer.B * layer.D()) ? recurrent::forward_by_sequences : recurrent::forward_by_units;
   return walk(layer, &ForwardTensors::of<P>, cpu);
 }
 
@@ -32,7 +35,7 @@ template <class P>
 Plan backward(const P& p, CpuContext& cpu) {
   if (!is_simd_dtype(p.dtype)) return Unsupported{kNotSimdDtype};
   const Layer layer(p);
-  const auto walk = by_sequences(layer) ? recurrent::backward_by_sequences : recurrent::backward_by_units;
+  const auto walk = by_sequences(layer, layer.B) ? recurrent::backward_by_sequences : recurrent::backward_by_units;
   return walk(layer, &BackwardTensors::of<P>, cpu);
 }
 

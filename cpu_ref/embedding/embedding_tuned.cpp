@@ -33,9 +33,10 @@ template <bool kStream, class T>
 void look_up(const Embedding& p, Args t, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<Bits<T>> bits;
-  // Half a vector, for rows that do not fill whole ones: stores of whole vectors need no mask.
+  // Rows of half a vector need no masks. Below 16 bytes, vectors cannot be streamed.
   const hn::Half<decltype(bits)> half_bits;
-  const bool by_halves = p.C % static_cast<int64_t>(hn::Lanes(bits)) == static_cast<int64_t>(hn::Lanes(half_bits));
+  const bool is_half_vector =
+      p.C == static_cast<int64_t>(hn::Lanes(half_bits)) && hn::MaxLanes(half_bits) * sizeof(T) >= 16;
   const auto same = [](auto v) HWY_ATTR { return v; };
   const auto sum = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   const auto* token = t[Embedding::token].as<const int32_t>();
@@ -51,7 +52,7 @@ void look_up(const Embedding& p, Args t, int64_t first, int64_t last) {
     // Write the sum, a copy, or zeros.
     if (row && place)
       map<kStream>(d, p.C, sum, to, row, place);
-    else if (row && by_halves)
+    else if (row && is_half_vector)
       map<kStream>(half_bits, p.C, same, bits_of(to), bits_of(row));
     else if (row)
       map<kStream>(bits, p.C, same, bits_of(to), bits_of(row));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pixels (pixels.h) of nchw, with vectors; and what is copied or added plane by plane. The matrix engine calls the
+// Pixels (pixels.h) of nchw, with vectors; copies of planes; and col2im in both layouts. The matrix engine calls the
 // packing for one strip (neighbouring lines) at a time and divides strips among threads.
 //
 // A strip of pixels consists of runs, each within one row of the result. Under one tap (r, s), a run is a window of a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of channels-last images, and of filters (pixels.h), with vectors. What a pixel reads under one tap is a row
-// of channels. The matrix engine calls this for one strip (neighbouring lines) at a time and divides strips among
+// Packing of channels-last images with vectors, and of filters (pixels.h). What a pixel reads under one tap is a row of
+// channels. The matrix engine calls this for one strip (neighbouring lines) at a time and divides strips among
 // threads. bf16 stays bf16 in pairs (Operand::pack_pairs): of channels, which are adjacent in memory, or of pixels or
 // output channels, whose rows are combined.
 #undef HWY_TARGET_INCLUDE
@@ -92,7 +92,7 @@ void pack_input_pairs(const Gather& g, const void* x, int64_t line0, int64_t lin
                       int64_t k1, int64_t k, float* to) {
   if (lines < height)
     for (int64_t p = k0; p < k1; ++p) std::fill_n(to + (p - k0) * height + lines, height - lines, 0.0f);
-  constexpr uint16_t kNone[kMaxHeight] = {};
+  static constexpr uint16_t kNone[kMaxHeight] = {};
   uint16_t edge[2][kMaxHeight];
   for (int64_t done = 0; done < lines;) {
     const TapRun<uint16_t> run(g, static_cast<const uint16_t*>(x), line0 + done, lines - done);

@@ -30,7 +30,7 @@ class Operand {
   // lines <= i < height.
   virtual void pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, float* to) const = 0;
   // The same with pairs (k, k + 1) of bf16 as elements. `to`, k0 and k1 are counted in pairs; a line has k values in
-  // all.
+  // all. An operand whose Storage has no pairs throws Error.
   virtual void pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,
                           float* to) const;
 

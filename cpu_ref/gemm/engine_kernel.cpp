@@ -46,8 +46,9 @@ struct Finish {
   HWY_INLINE Vec operator()(Vec v, Vec add) const { return max_or_nan(floor, hn::MulAdd(v, alpha, add)); }
 };
 
-// Stores a tile of whole vectors whose rows are runs of c, from `value`: the sums of this block of k, rows value_step
-// apart. Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves apart.
+// Stores a tile of whole vectors that is not placed and does not accumulate, from `value`: the sums of this block of k,
+// rows value_step apart. Values go to c after the last block, sums before it; f32 sums lie in c itself, those of halves
+// apart.
 template <class T>
 void store_whole(const Tile& t, const Result& r, const float* value, int64_t value_step) {
   const Finish finish(t, r);
@@ -59,7 +60,7 @@ void store_whole(const Tile& t, const Result& r, const float* value, int64_t val
     bias[j] = finish.bias && !finish.bias_of_rows ? load_as_f32(d, given + t.column + j * kLanes) : hn::Zero(d);
   for (int64_t i = 0; i < t.rows; ++i, value += value_step) {
     float* sums = !to_c || t.add ? t.sums + i * t.sums_step : nullptr;
-    T* c = to_c ? static_cast<T*>(r.c) + (r.rows ? r.rows->at(t.row + i) : (t.row + i) * r.step) + column : nullptr;
+    T* c = to_c ? static_cast<T*>(r.c) + (t.row + i) * r.step + column : nullptr;
     for (int j = 0; j < kVectors; ++j) {
       if (finish.bias_of_rows) bias[j] = hn::Set(d, static_cast<float>(given[t.row + i]));
       Vec u = hn::LoadU(d, value + j * kLanes);

@@ -193,7 +193,7 @@ void Matrix::pack(int64_t line0, int64_t lines, int64_t height, int64_t k0, int6
 }
 
 void Operand::pack_pairs(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, float*) const {
-  throw Error("an indexed operand has no pairs");
+  throw Error("this operand has no pairs");
 }
 
 void Matrix::pack_pairs(int64_t line0, int64_t lines, int64_t height, int64_t k0, int64_t k1, int64_t k,

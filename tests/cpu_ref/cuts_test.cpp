@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work that cpu.tuned cuts in ways that no case of a contract reaches, as it would take the kernels on the host too
-// long: products of the matrix engine, long rows, tall matrices, and rows of pooling.
+// long: products of the matrix engine, convolutions among them, long rows, tall matrices, and rows of pooling.
 #include <gtest/gtest.h>
 
 #include "core/cpu_context.h"
@@ -57,6 +57,15 @@ INSTANTIATE_TEST_SUITE_P(FewColumns, Cuts,
 INSTANTIATE_TEST_SUITE_P(Halves, Cuts,
                          testing::Values("gemm m:300 n:52 k:801 dtype:bf16",
                                          "gemm m:301 n:512 k:1031 trans_a:1 dtype:bf16"));
+
+// Channels-last images and filters in pairs, over two blocks of k that begin within a tap; with taps side by side, of
+// which a part lies outside the image, in more values than are taken at once.
+INSTANTIATE_TEST_SUITE_P(
+    Pairs, Cuts,
+    testing::Values("conv2d n:1 c:174 h:5 w:7 k:34 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc dtype:bf16",
+                    "conv2d n:1 c:512 h:3 w:5 k:34 r:1 s:3 pad_w:1 layout:nhwc dtype:bf16",
+                    "conv2d_backward_data n:1 c:34 h:5 w:7 k:174 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc dtype:bf16",
+                    "conv2d_backward_filter n:5 c:6 h:19 w:19 k:34 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc dtype:bf16"));
 
 // The three below also run with results past the caches: op.streaming_cuts.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of pairs of neighbouring elements, as two vectors: one of the first elements and one of the second. Used by
-// pool/halves-inl.h, elementwise/affine_tuned.cpp and gemm/gemv_tuned.cpp. Include after foreach_target.
+// pool/halves-inl.h, elementwise/affine_tuned.cpp and gemm/gemv_tuned.cpp; the packing of conv/ and gemm/ joins pairs.
+// Include after foreach_target.
 #if defined(DUET_CPU_REF_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_PAIRS_INL_H_
 #undef DUET_CPU_REF_PAIRS_INL_H_
@@ -16,6 +17,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Whether pairs of T are taken apart in vectors of words. A target without vectors has none.
 template <class T>
 inline constexpr bool kPairsAreWords = is_half<T>&& HWY_TARGET != HWY_SCALAR;
+
+// Words of the bits of two halves each, the first in the lower part.
+template <class D, class V = hn::Vec<hn::Rebind<uint16_t, D>>>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> join_pairs(D, V first, V second) {
+  const hn::RebindToUnsigned<D> words;
+  return hn::Or(hn::PromoteTo(words, first), hn::ShiftLeft<16>(hn::PromoteTo(words, second)));
+}
 
 // Loads x[0 .. left), at most 2 vectors, as a vector of the even elements and one of the odd elements.
 template <class D, class T>
@@ -50,10 +58,8 @@ HWY_INLINE void store_pairs(D d, hn::Vec<D> even, hn::Vec<D> odd, T* x, int64_t 
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (left >= 2 * lanes) {
     if constexpr (kPairsAreWords<T>) {
-      const hn::RebindToUnsigned<D> words;
       const hn::Repartition<uint16_t, D> d16;
-      const auto low = hn::PromoteTo(words, narrow<T>(d, even)), high = hn::PromoteTo(words, narrow<T>(d, odd));
-      return hn::StoreU(hn::BitCast(d16, hn::Or(low, hn::ShiftLeft<16>(high))), d16, bits_of(x));
+      return hn::StoreU(hn::BitCast(d16, join_pairs(d, narrow<T>(d, even), narrow<T>(d, odd))), d16, bits_of(x));
     } else if constexpr (!is_half<T>) {
       return hn::StoreInterleaved2(even, odd, d, x);
     }

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "cpu_ref/conv/pixels.h"
-#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
@@ -23,12 +23,11 @@ constexpr int64_t kLanes = hn::MaxLanes(d);
 
 // to[i] = the pair of low[i] and high[i], for i < count.
 HWY_INLINE void zip(const uint16_t* low, const uint16_t* high, int64_t count, float* to) {
-  const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> d16;
   for (int64_t i = 0; i < count; i += kLanes) {
-    const auto first = hn::PromoteTo(du, load(d16, low + i, count - i, uint16_t{0}));
-    const auto second = hn::PromoteTo(du, load(d16, high + i, count - i, uint16_t{0}));
-    store(d, hn::BitCast(d, hn::Or(first, hn::ShiftLeft<16>(second))), to + i, count - i);
+    const auto first = load(d16, low + i, count - i, uint16_t{0});
+    const auto second = load(d16, high + i, count - i, uint16_t{0});
+    store(d, hn::BitCast(d, join_pairs(d, first, second)), to + i, count - i);
   }
 }
 

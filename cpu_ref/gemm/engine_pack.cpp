@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "cpu_ref/floats-inl.h"
 #include "cpu_ref/gemm/engine.h"
+#include "cpu_ref/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::engine::HWY_NAMESPACE {
@@ -79,7 +79,6 @@ void transpose_slowly(const Strip& s, const void* const* line, int64_t first_k) 
 // As copy, for pairs of bf16. Each k of the strip combines two rows of the matrix; where k is odd the last pair has one
 // row.
 void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t height, int64_t k, float* to) {
-  const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> d16;
   const Strip s{lines, height, ceil_div(k, 2), to};
   for (int64_t p = 0; p < s.kc; ++p, from += 2 * step)
@@ -87,8 +86,7 @@ void copy_pairs(const uint16_t* from, int64_t step, int64_t lines, int64_t heigh
       const int64_t left = std::max<int64_t>(0, lines - i);
       const auto low = load(d16, from + i, left, uint16_t{0});
       const auto high = 2 * p + 1 < k ? load(d16, from + step + i, left, uint16_t{0}) : hn::Zero(d16);
-      const auto pair = hn::Or(hn::PromoteTo(du, low), hn::ShiftLeft<16>(hn::PromoteTo(du, high)));
-      store_vector(s, hn::BitCast(d, pair), p, i);
+      store_vector(s, hn::BitCast(d, join_pairs(d, low, high)), p, i);
       hwy::Prefetch(from + height + i);
       hwy::Prefetch(from + step + height + i);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward of the recurrent layers where weights are large: all threads share each step, from the last to the first. A
-// task (by_units.h) multiplies the gate gradients of the step after by its strip of r and goes on to the gate gradients
-// of its own units, so that a step waits for the threads only once. dx and the gradients of the weights are products
-// over all steps, at the end. Called by recurrent_tuned.cpp.
+// Backward of the recurrent layers by units, mostly where weights are large: all threads share each step, from the last
+// to the first. A task (by_units.h) multiplies the gate gradients of the step after by its strip of r and goes on to
+// the gate gradients of its own units, so that a step waits for the threads only once. dx and the gradients of the
+// weights are products over all steps, at the end. Called by recurrent_tuned.cpp.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/recurrent/backward_by_units.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a step of a layer with large weights is divided among all threads: by units, and by sequences where there are few
-// units. Used by forward_by_units.cpp and backward_by_units.cpp.
+// How a step of a layer, mostly with large weights, is divided among all threads: by units, and by sequences where
+// there are few units. Used by forward_by_units.cpp and backward_by_units.cpp.
 #pragma once
 #include <fmt/format.h>
 

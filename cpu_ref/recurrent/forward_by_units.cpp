@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward of the recurrent layers where weights are large. First x is multiplied for all steps at once, by one product
-// for each direction, which leaves its sums where the step will write its gates (in y, for the cell that keeps none).
+// Forward of the recurrent layers by units, mostly where weights are large. First x is multiplied for all steps at
+// once, by one product for each direction, which leaves its sums where the step will write its gates (in y, for the
+// cell that keeps none).
 // Then all threads share each step: a task (by_units.h) multiplies h by its strip of r and goes on to the new states of
 // its units. So each strip of r is read once a step, by one thread. Called by recurrent_tuned.cpp.
 #undef HWY_TARGET_INCLUDE

@@ -2,8 +2,9 @@
 // rnn_tanh, gru, lstm and their backward passes: the choice between two ways to walk over the steps. Small weights fit
 // the caches of one core and stay there while its thread takes some sequences through all steps (*_by_sequences.cpp).
 // Large ones are read once a step by all threads together, which also share the products over all steps
-// (*_by_units.cpp). So is a layer that would be one task, of a single sequence: its steps are too short to be shared,
-// but these products are not. Start reading at layer.h, then cell-inl.h.
+// (*_by_units.cpp). A layer that would be one task by sequences goes by units as well, unless its weights are very
+// small: its steps are too short to be shared, but the products over all steps are not. Start reading at layer.h, then
+// cell-inl.h.
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/recurrent/layer.h"
 

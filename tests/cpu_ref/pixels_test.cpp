@@ -3,6 +3,7 @@
 // faster; here they are packed on any.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <numeric>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that cpu.tuned cuts in ways that no case of a contract reaches, as it would take the kernels on the host too
-// long: products of the matrix engine, convolutions among them, long rows, tall matrices, and rows of pooling.
+// Work that cpu.tuned and cpu.winograd cut in ways that no case of a contract reaches, as it would take the kernels on
+// the host too long: products of the matrix engine, convolutions among them, long rows, tall matrices, and rows of
+// pooling.
 #include <gtest/gtest.h>
 
 #include "core/cpu_context.h"
@@ -9,15 +10,13 @@
 namespace duet {
 namespace {
 
-class Cuts : public testing::TestWithParam<const char*> {};
-
-TEST_P(Cuts, EqualTheReference) {
-  const std::string_view text = GetParam(), op = text.substr(0, text.find(' '));
+void check_equals_reference(std::string_view text, std::string_view implementation) {
+  const std::string_view op = text.substr(0, text.find(' '));
   const Problem problem = parse_case(op, text.substr(op.size() + 1));
   const HostTensors inputs = draw_inputs(problem, FillMode::values, 1);
   for (const int threads : {1, 2}) {
     CpuContext cpu(threads);
-    Session session(problem, *find_implementation(op, "cpu.tuned"), cpu, inputs);
+    Session session(problem, *find_implementation(op, implementation), cpu, inputs);
     ASSERT_TRUE(session.supported());
     session.poison_outputs();
     cpu.enter([&] { session.run(); });
@@ -25,6 +24,16 @@ TEST_P(Cuts, EqualTheReference) {
     EXPECT_TRUE(check.passed()) << threads << " threads: " << check.failure;
   }
 }
+
+class Cuts : public testing::TestWithParam<const char*> {};
+TEST_P(Cuts, EqualTheReference) { check_equals_reference(GetParam(), "cpu.tuned"); }
+
+// Blocks of tiles in parts: ten in eight, of which the last is not full; seven, which two threads share one by one.
+class WinogradCuts : public testing::TestWithParam<const char*> {};
+TEST_P(WinogradCuts, EqualTheReference) { check_equals_reference(GetParam(), "cpu.winograd"); }
+INSTANTIATE_TEST_SUITE_P(Parts, WinogradCuts,
+                         testing::Values("conv2d_backward_filter n:11 c:33 h:27 w:31 k:33 r:3 s:3 pad_h:1 pad_w:1",
+                                         "conv2d_backward_filter n:1 c:33 h:97 w:71 k:33 r:3 s:3 pad_h:1 pad_w:1"));
 
 // a transposed, and packed for its depth: by a grid of tasks, by strips, by tiles, over two blocks of k.
 INSTANTIATE_TEST_SUITE_P(Transposed, Cuts,

@@ -20,42 +20,35 @@ namespace duet::HWY_NAMESPACE {
 // nchw: rows [first, last) of y, counted through all planes.
 template <class T>
 void mean_rows(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T* y, int64_t first, int64_t last,
-               float* scratch) {
+               bool far, float* scratch) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const PoolScratch s(p);
   const int64_t wo = p.wo();
-  const Comb::Tap begin(s.comb);
   // Sums along one row of x.
-  const auto across = [&](const float* combed, int64_t, float* entry) HWY_ATTR {
-    for (int64_t j = 0; j < wo; j += lanes) {
-      auto sum = hn::Zero(d);
-      Comb::Tap tap = begin;
-      for (int64_t v = 0; v < p.s; ++v, tap.next()) sum = hn::Add(sum, hn::LoadU(d, combed + tap.offset() + j));
-      hn::StoreU(sum, d, entry + j);
-    }
+  const auto across = [&](int64_t, float* entry, int64_t j, const auto& each_tap) HWY_ATTR {
+    auto sum = hn::Zero(d);
+    each_tap([&](auto tap) HWY_ATTR { sum = hn::Add(sum, tap); });
+    hn::StoreU(sum, d, entry + j);
   };
   // Sums of those down the window, and the mean.
-  const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t i) HWY_ATTR {
+  const auto down = [&](int64_t o, int64_t i, const auto& each_entry) HWY_ATTR {
     const auto height = hn::Set(d, inverse.height[static_cast<size_t>(i)]);
     for (int64_t j = 0; j < wo; j += lanes) {
       auto sum = hn::Zero(d);
-      for (int64_t k = 0, at = slot; k < rows; ++k) {
-        sum = hn::Add(sum, hn::LoadU(d, ring + at * s.entry + j));
-        at += stride;
-        if (at >= s.ring_rows) at -= s.ring_rows;
-      }
+      each_entry([&](const float* entry) HWY_ATTR { sum = hn::Add(sum, hn::LoadU(d, entry + j)); });
       const auto inv_count = hn::Mul(height, load(d, inverse.width.data() + j, wo - j, 0.0f));
       store_f32_as(d, hn::Mul(sum, inv_count), y + o * wo + j, wo - j);
     }
   };
-  pool_rows(p, x, first, last, 0, scratch, across, down);
+  pool_rows(p, x, first, last, far, 0, scratch, across, down);
 }
 
 // nhwc: rows [first, last) of y, counted through all images. Vectors run along the channels. kStream: all are whole and
 // aligned (pixels_are_aligned()).
 template <bool kStream, class T>
-void mean_pixels(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T* y, int64_t first, int64_t last) {
+void mean_pixels(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T* y, int64_t first, int64_t last,
+                 bool far) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
@@ -77,7 +70,7 @@ void mean_pixels(const AvgPool2d& p, const InverseCounts& inverse, const T* x, T
     for (int k = 0; k < kVectors; ++k)
       store_pixel<kStream>(d, hn::Mul(sum[k], inv_count), to + k * lanes, left - k * lanes);
   };
-  pool_pixels(p, first, last, mean);
+  pool_pixels(p, x, first, last, far, mean);
 }
 
 void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, int64_t first, int64_t last, bool stream,
@@ -85,12 +78,12 @@ void avg_pool2d_rows(const AvgPool2d& p, const InverseCounts& inverse, Args t, i
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[AvgPool2d::x].as<const T>();
     auto* y = t[AvgPool2d::y].as<T>();
-    if (halves(p)) return mean_halves(p, x, y, first, last);
-    if (p.depth() == 1) return mean_rows(p, inverse, x, y, first, last, scratch);
+    if (halves(p)) return mean_halves(p, x, y, first, last, stream);
+    if (p.depth() == 1) return mean_rows(p, inverse, x, y, first, last, stream, scratch);
     const bool past = stream && pixels_are_aligned(p, y);
     if (pixel_halves(p))
       return past ? mean_pixel_halves<true>(p, x, y, first, last) : mean_pixel_halves<false>(p, x, y, first, last);
-    (past ? mean_pixels<true, T> : mean_pixels<false, T>)(p, inverse, x, y, first, last);
+    (past ? mean_pixels<true, T> : mean_pixels<false, T>)(p, inverse, x, y, first, last, stream);
   });
   if (stream) hwy::FlushStream();
 }

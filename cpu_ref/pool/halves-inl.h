@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "cpu_ref/pairs-inl.h"
+#include "cpu_ref/prefetch.h"
 #include "ops/pool/pool2d.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,11 +29,11 @@ HWY_INLINE bool pixel_halves(const Pool2d& p) { return are_halves(p) && p.depth(
 // The functions of nchw are called for rows [first, last) of their result, counted through all planes. The last vector
 // of a row may reach into the rows after it, so that it is a whole one: what it loads there is not used, and what it
 // stores there is overwritten when the next row is written, as it lies before `last`. In a backward pass it does so
-// where every pixel lies in a window; a pixel beyond them gets 0.
+// where every pixel lies in a window; a pixel beyond them gets 0. far: x is beyond the caches.
 
 // Maxima.
 template <class T>
-void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
+void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, bool far) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -42,6 +43,7 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / ho, row = o % ho * 2;
     const T* pixels = x + (plane * p.h + row) * p.w;
+    if (far) prefetch(pixels + 2 * p.w + kAhead, 2 * p.w);
     for (int64_t j = 0; j < wo; j += lanes) {
       // The four pixels of each window; unrolled, so that they stay in registers.
       hn::Vec<decltype(d)> v[4];
@@ -94,7 +96,7 @@ void pass_halves(const Pool2d& p, const int32_t* index, const T* dy, T* dx, int6
 
 // Means. Without a pad every window has four pixels.
 template <class T>
-void mean_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last) {
+void mean_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last, bool far) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo();
@@ -102,6 +104,7 @@ void mean_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last)
   const T* const end = x + p.x_elements();
   for (int64_t o = first; o < last; ++o) {
     const T* pixels = x + (o / ho * p.h + o % ho * 2) * p.w;
+    if (far) prefetch(pixels + 2 * p.w + kAhead, 2 * p.w);
     for (int64_t j = 0; j < wo; j += lanes) {
       hn::Vec<decltype(d)> v[4];
 #pragma GCC unroll 2

@@ -44,40 +44,34 @@ HWY_INLINE hn::Vec<hn::ScalableTag<int32_t>> steps(int64_t step) {
 // nchw: rows [first, last) of y, counted through all planes. Returns whether a window has no place yet
 // (place_infinities()).
 template <class T>
-bool max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, float* scratch) {
+bool max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, bool far,
+              float* scratch) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const PoolScratch s(p);
   const int64_t wo = p.wo();
   const auto step = steps(p.stride_w);
-  const Comb::Tap begin(s.comb);
   // The maximum along one row of x.
-  const auto across = [&](const float* combed, int64_t row, float* entry) HWY_ATTR {
-    auto* places = reinterpret_cast<int32_t*>(entry + s.comb.outputs);
-    for (int64_t j = 0; j < wo; j += lanes) {
-      Best best = no_value();
-      auto at = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w - p.pad_w + j * p.stride_w)), step);
-      Comb::Tap tap = begin;
-      for (int64_t v = 0; v < p.s; ++v, tap.next()) {
-        best.update(hn::LoadU(d, combed + tap.offset() + j), at);
-        at = hn::Add(at, hn::Set(di, static_cast<int32_t>(p.dil_w)));
-      }
-      hn::StoreU(best.value, d, entry + j);
-      hn::StoreU(best.at, di, places + j);
-    }
+  const auto across = [&](int64_t row, float* entry, int64_t j, const auto& each_tap) HWY_ATTR {
+    Best best = no_value();
+    auto at = hn::Add(hn::Set(di, static_cast<int32_t>(row * p.w - p.pad_w + j * p.stride_w)), step);
+    each_tap([&](auto tap) HWY_ATTR {
+      best.update(tap, at);
+      at = hn::Add(at, hn::Set(di, static_cast<int32_t>(p.dil_w)));
+    });
+    hn::StoreU(best.value, d, entry + j);
+    hn::StoreU(best.at, di, reinterpret_cast<int32_t*>(entry + s.comb.outputs) + j);
   };
   // The maximum of those down the window.
   auto lowest = hn::Zero(di);
-  const auto down = [&](int64_t o, const float* ring, int64_t slot, int64_t stride, int64_t rows, int64_t) HWY_ATTR {
+  const auto down = [&](int64_t o, int64_t, const auto& each_entry) HWY_ATTR {
     for (int64_t j = 0; j < wo; j += lanes) {
       Best best = no_value();
-      for (int64_t k = 0, at = slot; k < rows; ++k) {
-        const float* entry = ring + at * s.entry + j;
-        best.update(hn::LoadU(d, entry), hn::LoadU(di, reinterpret_cast<const int32_t*>(entry + s.comb.outputs)));
-        at += stride;
-        if (at >= s.ring_rows) at -= s.ring_rows;
-      }
+      each_entry([&](const float* entry) HWY_ATTR {
+        const auto* places = reinterpret_cast<const int32_t*>(entry + s.comb.outputs);
+        best.update(hn::LoadU(d, entry + j), hn::LoadU(di, places + j));
+      });
       const int64_t left = wo - j;
       store_f32_as(d, best.value, y + o * wo + j, left);
       if (!index) continue;
@@ -86,14 +80,14 @@ bool max_rows(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t firs
       lowest = hn::Min(lowest, hn::IfThenElseZero(existing, best.at));
     }
   };
-  pool_rows(p, x, first, last, -INFINITY, scratch, across, down);
+  pool_rows(p, x, first, last, far, -INFINITY, scratch, across, down);
   return hn::GetLane(hn::MinOfLanes(di, lowest)) < 0;
 }
 
 // nhwc: rows [first, last) of y, counted through all images. kStream: all vectors are whole and aligned
 // (pixels_are_aligned()). Returns as max_rows() does.
 template <bool kStream, class T>
-bool max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last) {
+bool max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t first, int64_t last, bool far) {
   const hn::ScalableTag<float> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -121,7 +115,7 @@ bool max_pixels(const MaxPool2d& p, const T* x, T* y, int32_t* index, int64_t fi
       lowest = hn::Min(lowest, best[k].at);  // absent lanes were loaded as 0, above -inf: they have a place
     }
   };
-  pool_pixels(p, first, last, max);
+  pool_pixels(p, x, first, last, far, max);
   return hn::GetLane(hn::MinOfLanes(di, lowest)) < 0;
 }
 
@@ -145,11 +139,11 @@ void max_pool2d_rows(const MaxPool2d& p, Args t, int64_t first, int64_t last, bo
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     const auto* x = t[MaxPool2d::x].as<const T>();
     auto* y = t[MaxPool2d::y].as<T>();
-    if (halves(p)) return max_halves(p, x, y, index, first, last);
+    if (halves(p)) return max_halves(p, x, y, index, first, last, stream);
     const bool past = stream && pixels_are_aligned(p, y) && pixels_are_aligned(p, index);
-    const bool unplaced = p.depth() == 1 ? max_rows(p, x, y, index, first, last, scratch)
-                          : past         ? max_pixels<true>(p, x, y, index, first, last)
-                                         : max_pixels<false>(p, x, y, index, first, last);
+    const bool unplaced = p.depth() == 1 ? max_rows(p, x, y, index, first, last, stream, scratch)
+                          : past         ? max_pixels<true>(p, x, y, index, first, last, stream)
+                                         : max_pixels<false>(p, x, y, index, first, last, stream);
     if (past) hwy::FlushStream();
     if (unplaced) place_infinities(p, index, first, last);
   });

@@ -8,8 +8,9 @@
 #else
 #define DUET_CPU_REF_POOL_ROWS_INL_H_
 #endif
-#include "cpu_ref/floats-inl.h"
+#include "cpu_ref/pairs-inl.h"
 #include "cpu_ref/pool/comb.h"
+#include "cpu_ref/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
@@ -66,33 +67,105 @@ HWY_INLINE void uncomb_row(const Comb& c, const float* from, float* plain) {
   }
 }
 
+// Windows of three neighbours with stride 2, as ResNet pools: a row needs no comb, each of its taps is half of pairs.
+HWY_INLINE bool takes_thirds(const Pool2d& p) { return p.s == 3 && p.stride_w == 2 && p.dil_w == 1 && p.pad_w <= 1; }
+// Calls f(j, left, middle, right) with the taps of outputs [j, j + lanes) of a row. begin, end: of x. With a pad, the
+// first output has no left tap, and in a row of odd length the last one has no right tap; without, there are all three.
+template <class T, class F>
+HWY_INLINE void each_third(const Pool2d& p, const T* row, const T* begin, const T* end, float outside, const F& f) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V none = hn::Set(d, outside);
+  for (int64_t j = 0, wo = p.wo(); j < wo; j += lanes) {
+    const T* const from = row + 2 * j;
+    V even, odd, before, unused;
+    load_pairs(d, from, end - from, even, odd);
+    if (p.pad_w == 0) {
+      V after;
+      load_pairs(d, from + 2, std::max<int64_t>(0, end - from - 2), after, unused);
+      f(j, even, odd, after);
+      continue;
+    }
+    const int64_t left = p.w - 2 * j;  // pixels from here on
+    if (left < 2 * lanes) odd = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(left / 2)), odd, none);
+    if (from - begin >= 2) {
+      load_pairs(d, from - 2, end - from + 2, unused, before);
+    } else {  // before the first pixels of x there is nothing to load
+      HWY_ALIGN float odds[1 + hn::MaxLanes(d)] = {};
+      hn::StoreU(odd, d, odds + 1);
+      before = hn::Load(d, odds);
+    }
+    f(j, j == 0 ? hn::IfThenElse(hn::FirstN(d, 1), none, before) : before, even, odd);
+  }
+}
+
 // Forward: rows [first, last) of y, counted through all planes. Each row of x is reduced along its width once, into an
 // entry of a ring that holds as many rows as a window spans:
-//   along(combed, row, entry)            reduces the combed row of x to an entry of the ring
-//   down(o, ring, slot, step, rows, i)   reduces `rows` entries, from `slot` on and every `step`-th, to row o of y,
-//                                        which is row i of its plane
-// outside: the value of pixels outside the plane.
+//   along(row, entry, j, each_tap)       reduces the taps of outputs j, j + 1, ... of the row of x to a vector of an
+//                                        entry of the ring; each_tap(f) calls f with a vector of each tap, in order
+//   down(o, i, each_entry)               reduces the entries of a window to row o of y, which is row i of its plane;
+//                                        each_entry(f) calls f with each, from the top
+// outside: the value of pixels outside the plane. far: x is beyond the caches.
 template <class T, class Along, class Down>
-HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t last, float outside, float* scratch,
-                          const Along& along, const Down& down) {
+HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t last, bool far, float outside,
+                          float* scratch, const Along& along, const Down& down) {
   const PoolScratch s(p);
   float *combed = scratch, *plain = combed + s.comb.floats(), *ring = plain + s.plain;
-  std::fill_n(combed, s.comb.floats(), outside);
-  const int64_t ho = p.ho(), extent = p.dil_h * (p.r - 1) + 1;
+  const bool thirds = takes_thirds(p);
+  if (!thirds) std::fill_n(combed, s.comb.floats(), outside);
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Comb::Tap first_tap(s.comb);
+  const int64_t ho = p.ho(), wo = p.wo(), extent = p.dil_h * (p.r - 1) + 1;
   int64_t next = 0;  // the first row of the plane that is not in the ring yet
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
     if (i == 0) next = 0;
     // Rows of x that this row of y is the first to need.
     const int64_t end = std::min(p.h, top + extent);
+    if (far) prefetch(x + (plane * p.h + end) * p.w + kAhead, p.stride_h * p.w);
     for (int64_t row = std::max({int64_t{0}, top, next}); row < end; ++row) {
-      comb_row(s.comb, x + (plane * p.h + row) * p.w, plain, combed);
-      along(combed, row, ring + row % s.ring_rows * s.entry);
+      const T* const from = x + (plane * p.h + row) * p.w;
+      float* const entry = ring + row % s.ring_rows * s.entry;
+      if (thirds) {
+        each_third(p, from, x, x + p.x_elements(), outside,
+                   [&](int64_t j, auto left, auto middle, auto right) HWY_ATTR {
+                     along(row, entry, j, [&](const auto& f) HWY_ATTR {
+                       f(left);
+                       f(middle);
+                       f(right);
+                     });
+                   });
+        continue;
+      }
+      comb_row(s.comb, from, plain, combed);
+      for (int64_t j = 0; j < wo; j += lanes)
+        along(row, entry, j, [&](const auto& f) HWY_ATTR {
+          Comb::Tap tap = first_tap;
+          for (int64_t v = 0; v < p.s; ++v, tap.next()) f(hn::LoadU(d, combed + tap.offset() + j));
+        });
     }
     next = std::max(next, end);
     // Reduce down the window.
     const TapsInside u(top, p.h, p.r, p.dil_h);
-    down(o, ring, (top + u.first * p.dil_h) % s.ring_rows, p.dil_h % s.ring_rows, u.last - u.first, i);
+    const int64_t rows = u.last - u.first, step = p.dil_h % s.ring_rows;
+    const auto after = [&](int64_t slot) {
+      return slot + step < s.ring_rows ? slot + step : slot + step - s.ring_rows;
+    };
+    const int64_t slot = (top + u.first * p.dil_h) % s.ring_rows;
+    if (rows == 3) {
+      const int64_t second = after(slot), third = after(second);
+      down(o, i, [&, second, third](const auto& f) HWY_ATTR {
+        f(ring + slot * s.entry);
+        f(ring + second * s.entry);
+        f(ring + third * s.entry);
+      });
+    } else {
+      down(o, i, [&](const auto& f) HWY_ATTR {
+        for (int64_t k = 0, at = slot; k < rows; ++k, at = after(at)) f(ring + at * s.entry);
+      });
+    }
   }
 }
 
@@ -168,18 +241,21 @@ struct WindowPixels {
   }
 };
 
-// nhwc forward: rows [first, last) of y, counted through all images.
+// nhwc forward: rows [first, last) of y, counted through all images. far: x is beyond the caches.
 //   reduce<kVectors>(window, image, i, j, c, left)   makes channels [c, c + left) of the pixel (i, j) of y: kVectors
 //                                                    whole vectors, or with kVectors = 1 at most one
-template <class Reduce>
-HWY_INLINE void pool_pixels(const Pool2d& p, int64_t first, int64_t last, const Reduce& reduce) {
+template <class T, class Reduce>
+HWY_INLINE void pool_pixels(const Pool2d& p, const T* x, int64_t first, int64_t last, bool far, const Reduce& reduce) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
+  const int64_t fresh = p.stride_h * p.stride_w * depth;  // elements of x that one pixel of y is the first to need
   for (int64_t o = first; o < last; ++o) {
     const int64_t image = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
     const TapsInside u(top, p.h, p.r, p.dil_h);
+    const T* const ahead = x + (image * p.h + top + p.dil_h * (p.r - 1) + 1) * p.w * depth;
     for (int64_t j = 0; j < wo; ++j) {
+      if (far) prefetch(ahead + j * fresh, fresh);  // of the next row of y
       const int64_t left = j * p.stride_w - p.pad_w;
       const TapsInside v(left, p.w, p.s, p.dil_w);
       const WindowPixels window{.first = (top + u.first * p.dil_h) * p.w + left + v.first * p.dil_w,

@@ -91,6 +91,18 @@ INSTANTIATE_TEST_SUITE_P(Tall, Cuts,
                                          "bias_backward outer:2 c:3 inner:20480 act:relu",
                                          "bias_backward outer:2 c:3 inner:2057 act:relu"));
 
+// Windows of three with stride 2: rows of an odd and an even number of pixels over two vectors, of one and of two
+// pixels, without a pad, in windows of other heights.
+INSTANTIATE_TEST_SUITE_P(
+    Thirds, Cuts,
+    testing::Values("avg_pool2d n:1 c:2 h:7 w:65 r:3 s:3 stride_h:2 stride_w:2",
+                    "avg_pool2d n:1 c:2 h:7 w:66 r:3 s:3 stride_h:2 stride_w:2 dtype:bf16",
+                    "avg_pool2d n:1 c:2 h:7 w:66 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
+                    "max_pool2d n:1 c:3 h:5 w:1 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2",
+                    "max_pool2d n:1 c:3 h:5 w:2 r:3 s:3 pad_h:1 pad_w:1 stride_h:2 stride_w:2 dtype:f16",
+                    "max_pool2d n:1 c:3 h:9 w:35 r:5 s:3 pad_h:2 stride_h:3 stride_w:2",
+                    "max_pool2d n:1 c:3 h:9 w:34 r:2 s:3 pad_w:1 dil_h:3 stride_w:2 x=-10..-1"));
+
 // More rows than one task takes, so that a task begins within a plane.
 INSTANTIATE_TEST_SUITE_P(
     Pooling, Cuts,

@@ -9,6 +9,7 @@
 #endif
 #include <numbers>
 
+#include "cpu_ref/map_ahead-inl.h"
 #include "cpu_ref/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,7 +36,7 @@ HWY_INLINE RowLoss cross_entropy_row(const T* x, int64_t cols, int64_t label, do
       top = larger;
     }
     // Sum of exponentials, and of x.
-    powers += power_sum(x + c, n, top);
+    powers += power_sum<true>(x + c, n, top);
     if (smooth != 0) all += sum(d, n, same, x + c);
   }
   const double lse = top * std::numbers::ln2 + std::log(powers);
@@ -44,17 +45,21 @@ HWY_INLINE RowLoss cross_entropy_row(const T* x, int64_t cols, int64_t label, do
           lse - (labelled ? (1 - smooth) * element(x + label) : 0) - smooth * all / static_cast<double>(cols)};
 }
 
-// One row: dx = (exp(x - lse) - q) scale, where q is `hot` for the label and `spread` for every other column.
+// One row: dx = (exp(x - lse) - q) scale, where q is `hot` for the label and `spread` for every other column. Where x
+// is in cache, what lies at `next` is asked for; elsewhere it is null.
 template <bool kStream, class T>
 void cross_entropy_backward_row(const T* x, int64_t cols, float lse, int64_t label, float spread, float hot,
-                                float scale, T* dx) {
+                                float scale, T* dx, const T* next) {
   const hn::ScalableTag<float> d;
   const auto l = hn::Set(d, lse), q = hn::Set(d, spread), s = hn::Set(d, scale);
   const auto formula = [d, l, q, s](auto v) HWY_ATTR { return hn::Mul(hn::Sub(exp(d, hn::Sub(v, l)), q), s); };
   // The labelled element is written last, from a copy of its x, because dx may be x.
   const bool labelled = label >= 0 && label < cols;
   const float marked = labelled ? element(x + label) : 0;
-  map<kStream>(d, cols, formula, dx, x);
+  if (next)
+    map_ahead<kStream>(d, cols, formula, dx, {next}, x);
+  else
+    map<kStream>(d, cols, formula, dx, x);
   if (!labelled) return;
   const hn::CappedTag<float, 1> one;
   const auto p = exp(one, hn::Set(one, marked - lse));

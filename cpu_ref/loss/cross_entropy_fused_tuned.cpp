@@ -31,7 +31,7 @@ void cross_entropy_fused_rows(const CrossEntropyFused& p, Args t, int64_t first,
       const int32_t label = t[P::label].as<const int32_t>()[r];
       const RowLoss row = cross_entropy_row(x, p.cols, label, p.smooth);
       row_loss[r] = row.loss;
-      gradient(x, p.cols, row.lse, label, low, hot, scale, t[P::dx].as<T>() + r * p.cols);
+      gradient(x, p.cols, row.lse, label, low, hot, scale, t[P::dx].as<T>() + r * p.cols, x + p.cols);
     }
   });
   if (stream) hwy::FlushStream();

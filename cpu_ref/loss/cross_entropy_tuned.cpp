@@ -42,7 +42,7 @@ void cross_entropy_backward_rows(const CrossEntropyBackward& p, Args t, int64_t 
     auto* dx = t[CrossEntropyBackward::dx].as<T>();
     const auto row = stream ? cross_entropy_backward_row<true, T> : cross_entropy_backward_row<false, T>;
     for (int64_t r = first; r < last; ++r)
-      row(x + r * p.cols, p.cols, lse[r], label[r], low, hot, scale, dx + r * p.cols);
+      row(x + r * p.cols, p.cols, lse[r], label[r], low, hot, scale, dx + r * p.cols, nullptr);
   });
   if (stream) hwy::FlushStream();
 }

@@ -22,10 +22,11 @@ void add_rmsnorm_rows(const AddRmsNorm& p, Args t, int64_t first, int64_t last, 
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t r = first; r < last; ++r) {
       const int64_t row = r * p.cols;
-      const AddedRow<T> s = add_row(d, p.cols, stream, t[P::x].as<const T>() + row, t[P::residual].as<const T>() + row,
-                                    t[P::s].as<T>() + row, reinterpret_cast<T*>(scratch), Square());
-      t[P::rstd].as<float>()[r] =
-          rmsnorm_row(d, p.cols, p.eps, stream, s.sum, s.row, t[P::gamma].as<const T>(), t[P::y].as<T>() + row);
+      const T *x = t[P::x].as<const T>() + row, *residual = t[P::residual].as<const T>() + row;
+      const AddedRow<T> s =
+          add_row(d, p.cols, stream, x, residual, t[P::s].as<T>() + row, reinterpret_cast<T*>(scratch), Square());
+      t[P::rstd].as<float>()[r] = rmsnorm_row(d, p.cols, p.eps, stream, s.sum, s.row, t[P::gamma].as<const T>(),
+                                              t[P::y].as<T>() + row, {x + p.cols, residual + p.cols});
     }
   });
   if (stream) hwy::FlushStream();

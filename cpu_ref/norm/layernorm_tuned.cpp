@@ -22,20 +22,6 @@ namespace duet::HWY_NAMESPACE {
 // Elements beyond which a row is taken in parts, and elements of a part.
 constexpr int64_t kLongRow = 4096, kPart = 1024;
 
-// Part [0, n) of y = layernorm of x, and on the way a request for the n elements from `next` on, a few at a time.
-template <bool kStream, class T>
-HWY_INLINE void write_part(RowMoments m, int64_t n, const T* x, const T* gamma, const T* beta, T* y, const T* next) {
-  constexpr int64_t kAtOnce = 256, kLine = 64 / sizeof(T);
-  const hn::ScalableTag<float> d;
-  const auto formula = normalised(d, m);
-  // The first run ends where y is aligned, so that all others begin there.
-  for (int64_t i = 0, end = std::min(n, kAtOnce + elements_to_alignment(d, y, n)); i < n;
-       i = end, end = std::min(n, end + kAtOnce)) {
-    for (int64_t j = i; j < end; j += kLine) hwy::Prefetch(next + j);
-    map<kStream>(d, end - i, formula, y + i, x + i, gamma + i, beta + i);
-  }
-}
-
 // Rows [first, last) that are longer than L1 holds. While the moments of a row are formed, part by part, the row before
 // is written, so that memory is read and written at the same time. In between a row is in L2, if it fits.
 template <bool kStream, class T>
@@ -55,8 +41,9 @@ void layernorm_long_rows(const LayerNorm& p, Args t, int64_t first, int64_t last
         total += part;
         all.add(static_cast<double>(n), mean, sum(d, n, squared_deviation(d, static_cast<float>(mean)), x + at));
       }
-      const int64_t next = r == last ? at_before : std::min(at + n, p.rows * p.cols - n);
-      if (r > first) write_part<kStream>(before, n, x + at_before, gamma + c, beta + c, y + at_before, x + next);
+      if (r > first)
+        map_ahead<kStream>(d, n, normalised(d, before), y + at_before, {x + at + 2 * kPart}, x + at_before, gamma + c,
+                           beta + c);
     }
     if (r == last) break;
     const auto n = static_cast<double>(p.cols);
@@ -77,7 +64,7 @@ void layernorm_rows(const LayerNorm& p, Args t, int64_t first, int64_t last, boo
       const T* x = t[P::x].as<const T>() + r * p.cols;
       const RowMoments m =
           layernorm_row(d, p.cols, p.eps, stream, sum_in_runs(d, p.cols, Same(), x), x, t[P::gamma].as<const T>(),
-                        t[P::beta].as<const T>(), t[P::y].as<T>() + r * p.cols);
+                        t[P::beta].as<const T>(), t[P::y].as<T>() + r * p.cols, {x + p.cols});
       t[P::mean].as<float>()[r] = m.mean;
       t[P::rstd].as<float>()[r] = m.rstd;
     }
@@ -130,7 +117,7 @@ void layernorm_backward_rows(const LayerNormBackward& p, Args t, int64_t first, 
         return hn::Mul(scale, hn::NegMulAdd(xhat, mean_dot, hn::MulSub(dv, g, mean_g)));
       };
       T* dx = t[P::dx].as<T>() + r * p.cols;
-      stream ? map<true>(d, p.cols, formula, dx, x, dy, gamma) : map<false>(d, p.cols, formula, dx, x, dy, gamma);
+      map_ahead(d, stream, p.cols, formula, dx, {x + p.cols, dy + p.cols}, x, dy, gamma);
     }
   });
   if (stream) hwy::FlushStream();

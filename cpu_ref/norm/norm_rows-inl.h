@@ -10,6 +10,7 @@
 #endif
 #include <cmath>
 
+#include "cpu_ref/map_ahead-inl.h"
 #include "cpu_ref/reduce-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,10 +44,10 @@ HWY_INLINE auto normalised(D d, RowMoments moments) {
 }
 
 // y = layernorm of x, which has `cols` elements and the sum `sum`. `stream`: y is written past the caches, and
-// hwy::FlushStream() must follow.
-template <class D, class T>
+// hwy::FlushStream() must follow; what lies at `next` is asked for.
+template <class D, class T, int kNext>
 HWY_INLINE RowMoments layernorm_row(D d, int64_t cols, double eps, bool stream, double sum, const T* x, const T* gamma,
-                                    const T* beta, T* y) {
+                                    const T* beta, T* y, const T* const (&next)[kNext]) {
   const auto n = static_cast<double>(std::max<int64_t>(1, cols));
   // Mean.
   const auto mean = static_cast<float>(sum / n);
@@ -54,19 +55,19 @@ HWY_INLINE RowMoments layernorm_row(D d, int64_t cols, double eps, bool stream, 
   const auto rstd = static_cast<float>(1 / std::sqrt(sum_in_runs(d, cols, squared_deviation(d, mean), x) / n + eps));
   // Normalise, scale, shift.
   const auto formula = normalised(d, RowMoments{mean, rstd});
-  stream ? map<true>(d, cols, formula, y, x, gamma, beta) : map<false>(d, cols, formula, y, x, gamma, beta);
+  map_ahead(d, stream, cols, formula, y, next, x, gamma, beta);
   return {mean, rstd};
 }
 
-// y = rmsnorm of x, whose squares have the sum `squares`. Returns rstd.
-template <class D, class T>
+// y = rmsnorm of x, whose squares have the sum `squares`, otherwise alike. Returns rstd.
+template <class D, class T, int kNext>
 HWY_INLINE float rmsnorm_row(D d, int64_t cols, double eps, bool stream, double squares, const T* x, const T* gamma,
-                             T* y) {
+                             T* y, const T* const (&next)[kNext]) {
   const auto n = static_cast<double>(std::max<int64_t>(1, cols));
   const auto rstd = static_cast<float>(1 / std::sqrt(squares / n + eps));
   const auto scale = hn::Set(d, rstd);
   const auto formula = [scale](auto v, auto g) HWY_ATTR { return hn::Mul(hn::Mul(v, scale), g); };
-  stream ? map<true>(d, cols, formula, y, x, gamma) : map<false>(d, cols, formula, y, x, gamma);
+  map_ahead(d, stream, cols, formula, y, next, x, gamma);
   return rstd;
 }
 

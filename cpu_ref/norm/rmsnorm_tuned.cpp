@@ -25,7 +25,7 @@ void rmsnorm_rows(const RmsNorm& p, Args t, int64_t first, int64_t last, bool st
     for (int64_t r = first; r < last; ++r) {
       const T* x = t[P::x].as<const T>() + r * p.cols;
       t[P::rstd].as<float>()[r] = rmsnorm_row(d, p.cols, p.eps, stream, sum_in_runs(d, p.cols, Square(), x), x,
-                                              t[P::gamma].as<const T>(), t[P::y].as<T>() + r * p.cols);
+                                              t[P::gamma].as<const T>(), t[P::y].as<T>() + r * p.cols, {x + p.cols});
     }
   });
   if (stream) hwy::FlushStream();
@@ -63,7 +63,7 @@ void rmsnorm_backward_rows(const RmsNormBackward& p, Args t, int64_t first, int6
         return hn::Mul(scale, hn::NegMulAdd(hn::Mul(v, scale), mean, hn::Mul(dv, g)));
       };
       T* dx = t[P::dx].as<T>() + r * p.cols;
-      stream ? map<true>(d, p.cols, formula, dx, x, dy, gamma) : map<false>(d, p.cols, formula, dx, x, dy, gamma);
+      map_ahead(d, stream, p.cols, formula, dx, {x + p.cols, dy + p.cols}, x, dy, gamma);
     }
   });
   if (stream) hwy::FlushStream();

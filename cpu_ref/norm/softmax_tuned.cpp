@@ -10,6 +10,7 @@
 
 #include "core/registration.h"
 #include "cpu_ref/chunks.h"
+#include "cpu_ref/map_ahead-inl.h"
 #include "cpu_ref/scratch.h"
 #include "cpu_ref/softmax-inl.h"
 #include "cpu_ref/streaming.h"
@@ -46,6 +47,7 @@ HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, 
       [&](auto acc, int64_t i, auto... left) HWY_ATTR {
         const auto v = power(d, x + i, top, left...);
         store_f32_as(d, v, e + i, left...);
+        if constexpr (kStream) hwy::Prefetch(x + i + kFarAhead);
         if (HWY_LIKELY(pending.y && j + lanes <= n)) {
           stream_store<kStream>(d, scaled(load_as_f32(d, pending.e + j)), pending.y + j);
           j += lanes;
@@ -114,8 +116,7 @@ void softmax_backward_rows(const SoftmaxBackward& p, Args t, int64_t first, int6
       const int64_t at = r * p.cols;
       const auto sum = hn::Set(d, dot(d, y + at, dy + at, p.cols));
       const auto formula = [sum](auto v, auto dv) HWY_ATTR { return hn::Mul(v, hn::Sub(dv, sum)); };
-      stream ? map<true>(d, p.cols, formula, dx + at, y + at, dy + at)
-             : map<false>(d, p.cols, formula, dx + at, y + at, dy + at);
+      map_ahead(d, stream, p.cols, formula, dx + at, {y + at + p.cols, dy + at + p.cols}, y + at, dy + at);
     }
   });
   if (stream) hwy::FlushStream();

@@ -19,6 +19,7 @@
 #include "cpu_ref/elementwise/bias_cuts.h"
 #include "cpu_ref/chunks.h"
 #include "cpu_ref/exp-inl.h"
+#include "cpu_ref/map_ahead-inl.h"
 #include "cpu_ref/reduce-inl.h"
 #include "cpu_ref/streaming.h"
 #include "ops/elementwise/bias.h"
@@ -251,7 +252,8 @@ void plane_parts(const Planes<T>& from, int64_t inner, int64_t first, int64_t la
         continue;
       }
       for (int64_t k = 0; k < count; ++k) partial[u + k] += sum_run<kRelu, false, false>(run.at(k * inner), n);
-      if (kRelu) map<kStream>(d, count * n, Gate(), run.dx, run.y, run.dy);
+      if (kRelu)
+        map_ahead<kStream>(d, count * n, Gate(), run.dx, {run.y + count * n, run.dy + count * n}, run.y, run.dy);
     }
     u += count;
   }

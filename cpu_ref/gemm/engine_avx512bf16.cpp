@@ -43,6 +43,14 @@ void kernel(const PairTile& t) {
     }
   }
   // Write back.
+  if constexpr (kVectors == 2)
+    if (t.halves) {
+      auto* to = static_cast<uint16_t*>(t.halves);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i, to += t.halves_step)
+        _mm512_storeu_si512(to, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(sum[i][1], sum[i][0])));
+      return;
+    }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2

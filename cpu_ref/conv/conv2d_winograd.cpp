@@ -60,7 +60,7 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
     };
     if (by_blocks) {
       engine.each(t, [&](int64_t block, float* memory) {
-        const int64_t row = block * tiles.block_rows, end = std::min(tiles.rows, row + tiles.block_rows);
+        const int64_t row = tiles.row(block), end = tiles.row(block + 1);
         float *const v = of_block.of_this_thread(t), *const m = v + kPoints * p.c * lines;
         float* const part = scratch.of_this_thread(t);
         winograd::transform_pixels(p, tiles, x, row, end, 0, p.c, part, v);
@@ -70,8 +70,8 @@ Plan winograd_plan(const Conv2d& p, bool gradient, Slot x_slot, Slot filter_slot
       return;
     }
     float *const v = t.workspace(pixels), *const m = t.workspace(products);
-    for (int64_t row = 0; row < tiles.rows; row += tiles.block_rows) {
-      const int64_t end = std::min(tiles.rows, row + tiles.block_rows);
+    for (int64_t block = 0; block < tiles.blocks; ++block) {
+      const int64_t row = tiles.row(block), end = tiles.row(block + 1);
       cpu.parallel_for(p.c, rows_per_chunk(kPoints * lines), [&](int64_t first, int64_t last) {
         winograd::transform_pixels(p, tiles, x, row, end, first, last, scratch.of_this_thread(t), v);
       });

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The transforms of winograd.h with vectors of f32: filters by vectors of channels, all others by vectors of tiles.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/conv/winograd.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -17,8 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using winograd::kPoints, winograd::Tiles;
 
 // Filters of the output channels [first, last): u (16, k, c) = G g G', where G has the rows (1 0 0), (1 1 1) / 2,
-// (1 -1 1) / 2, (0 0 1). filter: (k, c, 3, 3), or for a gradient (c, k, 3, 3), turned round.
-void winograd_filters(const Conv2d& p, bool gradient, const void* filter, float* u, int64_t first, int64_t last) {
+// (1 -1 1) / 2, (0 0 1). filter: (k, c, 3, 3), or with `turned` (c, k, 3, 3), turned round.
+void transform_filters(const Conv2d& p, bool turned, const void* filter, float* u, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -37,8 +38,8 @@ void winograd_filters(const Conv2d& p, bool gradient, const void* filter, float*
         const int64_t left = std::min(lanes, p.c - c);
         HWY_ALIGN float taps[9][hn::MaxLanes(hn::ScalableTag<float>())] = {};
         for (int64_t i = 0; i < left; ++i) {
-          const T* g = static_cast<const T*>(filter) + 9 * (gradient ? (c + i) * p.k + k : k * p.c + c + i);
-          for (int t = 0; t < 9; ++t) taps[t][i] = element(g + (gradient ? 8 - t : t));
+          const T* g = static_cast<const T*>(filter) + 9 * (turned ? (c + i) * p.k + k : k * p.c + c + i);
+          for (int t = 0; t < 9; ++t) taps[t][i] = element(g + (turned ? 8 - t : t));
         }
         // Down, then across.
         V down[3][4], out[4];
@@ -142,8 +143,8 @@ void clear_missing(const Tiles& tiles, int64_t rows, float* v, int64_t pitch) {
 }
 
 // V of one block for rows of tiles [first_row, last_row) of all images and channels [first, last).
-void winograd_input(const Conv2d& p, const Tiles& tiles, const void* x, int64_t first_row, int64_t last_row,
-                    int64_t first, int64_t last, float* scratch, float* v) {
+void transform_pixels(const Conv2d& p, const Tiles& tiles, const void* x, int64_t first_row, int64_t last_row,
+                      int64_t first, int64_t last, float* scratch, float* v) {
   const int64_t pitch = p.c * tiles.block_tiles();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t c = first; c < last; ++c) {
@@ -159,8 +160,8 @@ void winograd_input(const Conv2d& p, const Tiles& tiles, const void* x, int64_t 
 }
 
 // y from M of one block, for the output channels [first, last). bias: (k), or null.
-void winograd_output(const Conv2d& p, const Tiles& tiles, const float* m, int64_t first_row, int64_t last_row,
-                     int64_t first, int64_t last, const void* bias, bool relu, float* scratch, void* y) {
+void transform_back(const Conv2d& p, const Tiles& tiles, const float* m, int64_t first_row, int64_t last_row,
+                    int64_t first, int64_t last, const void* bias, bool relu, float* scratch, void* y) {
   const int64_t pitch = p.k * tiles.block_tiles();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t k = first; k < last; ++k)
@@ -215,8 +216,8 @@ void winograd_gradients(const Conv2d& p, const Tiles& tiles, const T* plane, int
 }
 
 // W of one block for rows of tiles [first_row, last_row) of all images and output channels [first, last).
-void winograd_input_of_filters(const Conv2d& p, const Tiles& tiles, const void* dy, int64_t first_row, int64_t last_row,
-                               int64_t first, int64_t last, float* scratch, float* w) {
+void transform_gradients(const Conv2d& p, const Tiles& tiles, const void* dy, int64_t first_row, int64_t last_row,
+                         int64_t first, int64_t last, float* scratch, float* w) {
   const int64_t pitch = p.k * tiles.block_tiles();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
     for (int64_t k = first; k < last; ++k) {
@@ -231,9 +232,9 @@ void winograd_input_of_filters(const Conv2d& p, const Tiles& tiles, const void* 
   });
 }
 
-// dw of the output channels [first, last): G' S G, the transpose of winograd_filters. S: (16, k, c), the sum of the
+// dw of the output channels [first, last): G' S G, the transpose of transform_filters. S: (16, k, c), the sum of the
 // parts in s; dw: (k, c, 3, 3).
-void winograd_output_of_filters(const Conv2d& p, const float* s, int64_t parts, void* dw, int64_t first, int64_t last) {
+void transform_filters_back(const Conv2d& p, const float* s, int64_t parts, void* dw, int64_t first, int64_t last) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -281,11 +282,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace duet::winograd {
 namespace {
-HWY_EXPORT(winograd_filters);
-HWY_EXPORT(winograd_input);
-HWY_EXPORT(winograd_output);
-HWY_EXPORT(winograd_input_of_filters);
-HWY_EXPORT(winograd_output_of_filters);
+HWY_EXPORT(transform_filters);
+HWY_EXPORT(transform_pixels);
+HWY_EXPORT(transform_back);
+HWY_EXPORT(transform_gradients);
+HWY_EXPORT(transform_filters_back);
 }  // namespace
 
 const char* unsupported_reason(const Conv2d& p) {
@@ -299,21 +300,21 @@ const char* unsupported_reason(const Conv2d& p) {
 
 void transform_pixels(const Conv2d& p, const Tiles& tiles, const void* x, int64_t first_row, int64_t last_row,
                       int64_t first, int64_t last, float* scratch, float* v) {
-  HWY_DYNAMIC_DISPATCH(winograd_input)(p, tiles, x, first_row, last_row, first, last, scratch, v);
+  HWY_DYNAMIC_DISPATCH(transform_pixels)(p, tiles, x, first_row, last_row, first, last, scratch, v);
 }
 void transform_filters(const Conv2d& p, bool turned, const void* filter, float* u, int64_t first, int64_t last) {
-  HWY_DYNAMIC_DISPATCH(winograd_filters)(p, turned, filter, u, first, last);
+  HWY_DYNAMIC_DISPATCH(transform_filters)(p, turned, filter, u, first, last);
 }
 void transform_back(const Conv2d& p, const Tiles& tiles, const float* m, int64_t first_row, int64_t last_row,
                     int64_t first, int64_t last, const void* bias, bool relu, float* scratch, void* y) {
-  HWY_DYNAMIC_DISPATCH(winograd_output)(p, tiles, m, first_row, last_row, first, last, bias, relu, scratch, y);
+  HWY_DYNAMIC_DISPATCH(transform_back)(p, tiles, m, first_row, last_row, first, last, bias, relu, scratch, y);
 }
 void transform_gradients(const Conv2d& p, const Tiles& tiles, const void* dy, int64_t first_row, int64_t last_row,
                          int64_t first, int64_t last, float* scratch, float* w) {
-  HWY_DYNAMIC_DISPATCH(winograd_input_of_filters)(p, tiles, dy, first_row, last_row, first, last, scratch, w);
+  HWY_DYNAMIC_DISPATCH(transform_gradients)(p, tiles, dy, first_row, last_row, first, last, scratch, w);
 }
 void transform_filters_back(const Conv2d& p, const float* s, int64_t parts, void* dw, int64_t first, int64_t last) {
-  HWY_DYNAMIC_DISPATCH(winograd_output_of_filters)(p, s, parts, dw, first, last);
+  HWY_DYNAMIC_DISPATCH(transform_filters_back)(p, s, parts, dw, first, last);
 }
 
 }  // namespace duet::winograd

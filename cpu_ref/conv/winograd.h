@@ -20,19 +20,22 @@ inline constexpr int kPoints = 16;  // values of a transformed tile
 
 const char* unsupported_reason(const Conv2d& p);  // null: none
 
-// The tiles of a problem: a row of tiles has `across` tiles, an image has `down` rows of them; a block has block_rows,
-// the last one what is left.
+// The tiles of a problem: a row of tiles has `across` tiles, an image has `down` rows of them, all images `rows`. Block
+// b has the rows [row(b), row(b + 1)), at most block_rows.
 struct Tiles {
-  // A block has about block_floats values of V and M (or W), but at least min_tiles tiles. Up to
-  // `parts` blocks are a power of two, so that threads have equally many.
+  // A block has about block_floats values of V and M (or W), but at least about min_tiles tiles. With more than one
+  // part, blocks are as many as parts or a multiple of that, or if they are fewer a power of two: so threads that take
+  // parts have equally many.
   Tiles(const Conv2d& p, int64_t block_floats, int64_t min_tiles, int64_t parts = 1)
       : across((p.wo() + 1) / 2), down((p.ho() + 1) / 2), rows(p.n * down), width(2 * across + 2) {
     const int64_t tiles = std::max(min_tiles, block_floats / (kPoints * std::max<int64_t>(1, p.c + p.k)));
-    const int64_t wanted = ceil_div(rows, std::max<int64_t>(1, tiles / std::max<int64_t>(1, across)));
-    const auto power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted)));
-    block_rows = rows == 0 ? 0 : ceil_div(rows, wanted <= parts ? power : wanted);
-    blocks = rows == 0 ? 0 : ceil_div(rows, block_rows);
+    blocks = ceil_div(rows, std::max<int64_t>(1, tiles / std::max<int64_t>(1, across)));
+    blocks = blocks < parts ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(blocks)))
+                            : (blocks + parts / 2) / parts * parts;
+    blocks = std::min(blocks, rows);
+    block_rows = blocks == 0 ? 0 : ceil_div(rows, blocks);
   }
+  int64_t row(int64_t block) const { return rows * block / blocks; }
   int64_t block_tiles() const { return block_rows * across; }
   // Floats of scratch memory for one thread: 4 rows of pixels, whole vectors of them, and the same after the first
   // half of the transform.

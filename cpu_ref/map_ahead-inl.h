@@ -28,12 +28,14 @@ HWY_INLINE void map_ahead(D d, int64_t n, const F& f, T* y, const T* const (&nex
   }
 }
 // The same with `far` decided at run time: the tensors are beyond the caches, y is written past them, and the next
-// elements are asked for, unless rows are so short that hardware prefetchers keep up.
+// elements are asked for, unless rows are so short that hardware prefetchers keep up, or so long that this row and the
+// next do not fit L2 together.
 template <class D, class F, class T, int kNext, class... X>
 HWY_INLINE void map_ahead(D d, bool far, int64_t n, const F& f, T* y, const T* const (&next)[kNext], const X*... x) {
-  constexpr int64_t kShortRow = 1024;
+  constexpr int64_t kShortRow = 1024, kMaxBytes = 256 << 10;
   if (!far) return map<false>(d, n, f, y, x...);
-  n < kShortRow ? map<true>(d, n, f, y, x...) : map_ahead<true>(d, n, f, y, next, x...);
+  const bool asks = n >= kShortRow && kNext * n * static_cast<int64_t>(sizeof(T)) <= kMaxBytes;
+  asks ? map_ahead<true>(d, n, f, y, next, x...) : map<true>(d, n, f, y, x...);
 }
 
 }  // namespace duet::HWY_NAMESPACE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of pairs of neighbouring elements, as two vectors: one of the first elements and one of the second. Used by
-// pool/halves-inl.h, elementwise/affine_tuned.cpp and gemm/gemv_tuned.cpp; the packing of conv/ and gemm/ joins pairs.
+// pool/*-inl.h, elementwise/affine_tuned.cpp and gemm/gemv_tuned.cpp; the packing of conv/ and gemm/ joins pairs.
 // Include after foreach_target.
 #if defined(DUET_CPU_REF_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DUET_CPU_REF_PAIRS_INL_H_

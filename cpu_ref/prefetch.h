@@ -9,7 +9,7 @@
 namespace duet {
 
 // Elements between those that are read and those that are asked for, where rows are short.
-inline constexpr int64_t kAhead = 1024;
+inline constexpr int64_t kPrefetchAhead = 1024;
 
 // Asks for `count` elements from `from` on, which may lie outside of any tensor. Always inlined: g++ 12 drops calls of
 // a function that only prefetches.

@@ -52,17 +52,17 @@ HWY_INLINE hn::Vec<D> power(D d, const T* x, hn::Vec<D> top, int64_t left) {
 }
 
 // Elements between those of a part and those that are asked for meanwhile.
-inline constexpr int64_t kFarAhead = 2 * kRowPart;
+inline constexpr int64_t kPartsAhead = 2 * kRowPart;
 
-// sum_i 2^(x[i] kLog2E - top) over n elements. kAhead: a later part is asked for.
-template <bool kAhead = false, class T>
+// sum_i 2^(x[i] kLog2E - top) over n elements. kPrefetch: a later part is asked for.
+template <bool kPrefetch = false, class T>
 HWY_INLINE float power_sum(const T* x, int64_t n, float top_value) {
   const hn::ScalableTag<float> d;
   const auto top = hn::Set(d, top_value);
   const auto sums = reduce(
       d, n, hn::Zero(d),
       [&](auto acc, int64_t i, auto... left) HWY_ATTR {
-        if constexpr (kAhead) hwy::Prefetch(x + i + kFarAhead);
+        if constexpr (kPrefetch) hwy::Prefetch(x + i + kPartsAhead);
         return hn::Add(acc, power(d, x + i, top, left...));
       },
       [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });

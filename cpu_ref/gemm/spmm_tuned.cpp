@@ -88,7 +88,7 @@ void block_of_rows(D d, const Spmm& p, const SparseRows<T>& a, const T* b, T* c,
 
 #if HWY_TARGET != HWY_SCALAR
 // c[i] for n = kN. A vector holds kEntries rows of b, those of neighbouring entries side by side, and is multiplied by
-// the factor of each: half as many loads as with a vector for each entry.
+// the factor of each, of which one load serves all.
 template <int kN, class T>
 void rows_side_by_side(const Spmm& p, const SparseRows<T>& a, const T* b, T* c, int64_t i0, int64_t i1) {
   const hn::ScalableTag<float> d;
@@ -181,6 +181,7 @@ void spmm_block(const Spmm& p, Args t, int64_t j0, int64_t i0, int64_t i1) {
     if constexpr (std::is_same_v<T, float>)
       if (p.n == 1) return dot_rows(p, a, b, c, i0, i1);
     if (left >= 4) return block_of_rows<4, 2, true>(d, p, a, b, c, j0, i0, i1);
+    if (p.n - j0 == static_cast<int64_t>(hn::Lanes(d))) return block_of_rows<1, 4, true>(d, p, a, b, c, j0, i0, i1);
     if (left > 0) return block_of_rows<4, 2, false>(d, p, a, b, c, j0, i0, i1);
 #if HWY_TARGET != HWY_SCALAR
     constexpr int kLanes = hn::MaxLanes(d);

@@ -16,8 +16,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace duet::HWY_NAMESPACE {
 
-// Rows [first, last): row_loss and dx. row_loss: (rows).
-void cross_entropy_fused_rows(const CrossEntropyFused& p, Args t, int64_t first, int64_t last, bool stream,
+// Rows [first, last): row_loss and dx. row_loss: (rows). far: the tensors are beyond the caches; stream: dx goes past
+// them.
+void cross_entropy_fused_rows(const CrossEntropyFused& p, Args t, int64_t first, int64_t last, bool far, bool stream,
                               double* row_loss) {
   using P = CrossEntropyFused;
   const double spread = p.smooth / static_cast<double>(p.cols);
@@ -31,7 +32,7 @@ void cross_entropy_fused_rows(const CrossEntropyFused& p, Args t, int64_t first,
       const int32_t label = t[P::label].as<const int32_t>()[r];
       const RowLoss row = cross_entropy_row(x, p.cols, label, p.smooth);
       row_loss[r] = row.loss;
-      gradient(x, p.cols, row.lse, label, low, hot, scale, t[P::dx].as<T>() + r * p.cols, x + p.cols);
+      gradient(x, p.cols, row.lse, label, low, hot, scale, t[P::dx].as<T>() + r * p.cols, far ? x + p.cols : nullptr);
     }
   });
   if (stream) hwy::FlushStream();
@@ -55,7 +56,7 @@ Plan cross_entropy_fused_tuned(const CrossEntropyFused& p, CpuContext& cpu) {
     double* losses = t.workspace(row_losses);
     const bool stream = beyond && t[P::dx].data != t[P::x].data;  // the lines of x are in cache already
     cpu.parallel_for(p.rows, rows_per_chunk(p.cols), [&](int64_t first, int64_t last) {
-      HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows)(p, t, first, last, stream, losses);
+      HWY_DYNAMIC_DISPATCH(cross_entropy_fused_rows)(p, t, first, last, beyond, stream, losses);
     });
     *t[P::loss].as<float>() = mean_of_rows(losses, p.rows);
   };

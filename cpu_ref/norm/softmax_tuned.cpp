@@ -47,7 +47,7 @@ HWY_INLINE float softmax_part(const T* x, int64_t n, float top_value, float* e, 
       [&](auto acc, int64_t i, auto... left) HWY_ATTR {
         const auto v = power(d, x + i, top, left...);
         store_f32_as(d, v, e + i, left...);
-        if constexpr (kStream) hwy::Prefetch(x + i + kFarAhead);
+        if constexpr (kStream) hwy::Prefetch(x + i + kPartsAhead);
         if (HWY_LIKELY(pending.y && j + lanes <= n)) {
           stream_store<kStream>(d, scaled(load_as_f32(d, pending.e + j)), pending.y + j);
           j += lanes;

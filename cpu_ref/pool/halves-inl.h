@@ -43,7 +43,7 @@ void max_halves(const Pool2d& p, const T* x, T* y, int32_t* index, int64_t first
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / ho, row = o % ho * 2;
     const T* pixels = x + (plane * p.h + row) * p.w;
-    if (far) prefetch(pixels + 2 * p.w + kAhead, 2 * p.w);
+    if (far) prefetch(pixels + 2 * p.w + kPrefetchAhead, 2 * p.w);
     for (int64_t j = 0; j < wo; j += lanes) {
       // The four pixels of each window; unrolled, so that they stay in registers.
       hn::Vec<decltype(d)> v[4];
@@ -104,7 +104,7 @@ void mean_halves(const Pool2d& p, const T* x, T* y, int64_t first, int64_t last,
   const T* const end = x + p.x_elements();
   for (int64_t o = first; o < last; ++o) {
     const T* pixels = x + (o / ho * p.h + o % ho * 2) * p.w;
-    if (far) prefetch(pixels + 2 * p.w + kAhead, 2 * p.w);
+    if (far) prefetch(pixels + 2 * p.w + kPrefetchAhead, 2 * p.w);
     for (int64_t j = 0; j < wo; j += lanes) {
       hn::Vec<decltype(d)> v[4];
 #pragma GCC unroll 2

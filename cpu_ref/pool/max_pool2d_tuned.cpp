@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // max_pool2d and its backward, with vectors of f32. Threads share the rows of y, and backward the rows of dx. nchw:
-// vectors run along rows, which are laid out as a comb by their stride (comb.h); a window is reduced first across, then
-// down. nhwc: vectors run along the channels. Backward gathers: each pixel of dx adds what the windows that contain it
-// pass on. So no two threads write the same pixel, and the order of additions is fixed.
+// vectors run along rows, whose taps rows-inl.h finds; a window is reduced first across, then down. nhwc: vectors run
+// along the channels. Backward gathers: each pixel of dx adds what the windows that contain it pass on. So no two
+// threads write the same pixel, and the order of additions is fixed.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_ref/pool/max_pool2d_tuned.cpp"  // compiled once per instruction set
 #include <hwy/foreach_target.h>

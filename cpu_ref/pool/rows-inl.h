@@ -83,7 +83,7 @@ HWY_INLINE void each_third(const Pool2d& p, const T* row, const T* begin, const 
     load_pairs(d, from, end - from, even, odd);
     if (p.pad_w == 0) {
       V after;
-      load_pairs(d, from + 2, std::max<int64_t>(0, end - from - 2), after, unused);
+      load_pairs(d, from + 2, end - from - 2, after, unused);
       f(j, even, odd, after);
       continue;
     }
@@ -98,6 +98,12 @@ HWY_INLINE void each_third(const Pool2d& p, const T* row, const T* begin, const 
     }
     f(j, j == 0 ? hn::IfThenElse(hn::FirstN(d, 1), none, before) : before, even, odd);
   }
+}
+
+// Rows of x that a row of y is the first to read; none if windows lie apart.
+HWY_INLINE int64_t fresh_rows(const Pool2d& p) {
+  const bool apart = p.stride_h > p.dil_h * (p.r - 1) + 1 || p.stride_w > p.dil_w * (p.s - 1) + 1;
+  return apart ? 0 : std::min(p.h, p.stride_h);
 }
 
 // Forward: rows [first, last) of y, counted through all planes. Each row of x is reduced along its width once, into an
@@ -118,13 +124,14 @@ HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t la
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const Comb::Tap first_tap(s.comb);
   const int64_t ho = p.ho(), wo = p.wo(), extent = p.dil_h * (p.r - 1) + 1;
-  int64_t next = 0;  // the first row of the plane that is not in the ring yet
+  const int64_t fresh = far ? fresh_rows(p) * p.w : 0;  // elements of x that a row of y is the first to read
+  int64_t next = 0;                                     // the first row of the plane that is not in the ring yet
   for (int64_t o = first; o < last; ++o) {
     const int64_t plane = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
     if (i == 0) next = 0;
     // Rows of x that this row of y is the first to need.
     const int64_t end = std::min(p.h, top + extent);
-    if (far) prefetch(x + (plane * p.h + end) * p.w + kAhead, p.stride_h * p.w);
+    prefetch(x + (plane * p.h + end) * p.w + kPrefetchAhead, fresh);
     for (int64_t row = std::max({int64_t{0}, top, next}); row < end; ++row) {
       const T* const from = x + (plane * p.h + row) * p.w;
       float* const entry = ring + row % s.ring_rows * s.entry;
@@ -249,13 +256,13 @@ HWY_INLINE void pool_pixels(const Pool2d& p, const T* x, int64_t first, int64_t 
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t ho = p.ho(), wo = p.wo(), depth = p.depth();
-  const int64_t fresh = p.stride_h * p.stride_w * depth;  // elements of x that one pixel of y is the first to need
+  const int64_t fresh = far ? fresh_rows(p) * std::min(p.w, p.stride_w) * depth : 0;  // as above, of a pixel of y
   for (int64_t o = first; o < last; ++o) {
     const int64_t image = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
     const TapsInside u(top, p.h, p.r, p.dil_h);
     const T* const ahead = x + (image * p.h + top + p.dil_h * (p.r - 1) + 1) * p.w * depth;
     for (int64_t j = 0; j < wo; ++j) {
-      if (far) prefetch(ahead + j * fresh, fresh);  // of the next row of y
+      prefetch(ahead + j * fresh, fresh);  // of the next row of y
       const int64_t left = j * p.stride_w - p.pad_w;
       const TapsInside v(left, p.w, p.s, p.dil_w);
       const WindowPixels window{.first = (top + u.first * p.dil_h) * p.w + left + v.first * p.dil_w,

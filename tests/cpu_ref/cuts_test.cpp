@@ -104,10 +104,12 @@ INSTANTIATE_TEST_SUITE_P(Tall, Cuts,
                                          "bias_backward outer:2 c:3 inner:20480 act:relu",
                                          "bias_backward outer:2 c:3 inner:2057 act:relu"));
 
-// More rows than one task takes, so that a task begins within a plane.
+// Windows far apart, between which nothing may be asked for ahead: that alone would take minutes. More rows than one
+// task takes, so that a task begins within a plane.
 INSTANTIATE_TEST_SUITE_P(
     Pooling, Cuts,
-    testing::Values("avg_pool2d n:1 c:32 h:90 w:31 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc",
+    testing::Values("avg_pool2d n:1 c:4 h:2 w:2 r:1 s:1 stride_h:16777216 stride_w:16384 layout:nhwc",
+                    "avg_pool2d n:1 c:32 h:90 w:31 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc",
                     "avg_pool2d n:1 c:32 h:90 w:31 r:2 s:2 stride_h:2 stride_w:2 layout:nhwc",
                     "max_pool2d n:1 c:32 h:90 w:31 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc",
                     "max_pool2d n:1 c:32 h:20 w:9 r:3 s:3 pad_h:1 pad_w:1 layout:nhwc x=-inf",

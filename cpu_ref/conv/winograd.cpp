@@ -134,8 +134,7 @@ void winograd_results(const Conv2d& p, const Tiles& tiles, const float* m, int64
     map<false>(d, wo, finished, plane + (row + i) * wo, static_cast<const float*>(scratch + i * padded));
 }
 
-// The tiles that the last block lacks are 0, where sums run over tiles. v: of one channel, from the block's first tile
-// on.
+// The tiles that a block lacks are 0, where sums run over tiles. v: of one channel, from the block's first tile on.
 void clear_missing(const Tiles& tiles, int64_t rows, float* v, int64_t pitch) {
   if (rows == tiles.block_rows) return;
   for (int e = 0; e < kPoints; ++e)

@@ -24,8 +24,8 @@ const char* unsupported_reason(const Conv2d& p);  // null: none
 // b has the rows [row(b), row(b + 1)), at most block_rows.
 struct Tiles {
   // A block has about block_floats values of V and M (or W), but at least about min_tiles tiles. With more than one
-  // part, blocks are as many as parts or a multiple of that, or if they are fewer a power of two: so threads that take
-  // parts have equally many.
+  // part, blocks are as many as parts or a multiple of that, or if they are fewer a power of two, where rows allow it:
+  // so threads that take parts have equally many.
   Tiles(const Conv2d& p, int64_t block_floats, int64_t min_tiles, int64_t parts = 1)
       : across((p.wo() + 1) / 2), down((p.ho() + 1) / 2), rows(p.n * down), width(2 * across + 2) {
     const int64_t tiles = std::max(min_tiles, block_floats / (kPoints * std::max<int64_t>(1, p.c + p.k)));
@@ -34,6 +34,8 @@ struct Tiles {
                             : (blocks + parts / 2) / parts * parts;
     blocks = std::min(blocks, rows);
     block_rows = blocks == 0 ? 0 : ceil_div(rows, blocks);
+    // Products are of block_rows: so many blocks only if that multiplies at most an eighth more.
+    if (8 * blocks * block_rows > 9 * rows) blocks = ceil_div(rows, block_rows);
   }
   int64_t row(int64_t block) const { return rows * block / blocks; }
   int64_t block_tiles() const { return block_rows * across; }
@@ -48,7 +50,7 @@ struct Tiles {
 };
 
 // V of the channels [first, last) of a block, of rows of tiles [first_row, last_row) of all images: v[e] (c, tiles) =
-// B' d B. x: the images. Rows that the last block lacks are 0. scratch: tiles.scratch_floats(), in all of these.
+// B' d B. x: the images. Rows of tiles that a block lacks are 0. scratch: tiles.scratch_floats(), in all of these.
 void transform_pixels(const Conv2d& p, const Tiles& tiles, const void* x, int64_t first_row, int64_t last_row,
                       int64_t first, int64_t last, float* scratch, float* v);
 // U of the output channels [first, last): u[e] (k, c) = G g G'. filter: (k, c, 3, 3), or with `turned` (c, k, 3, 3), of

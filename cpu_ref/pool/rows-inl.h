@@ -131,7 +131,7 @@ HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t la
     if (i == 0) next = 0;
     // Rows of x that this row of y is the first to need.
     const int64_t end = std::min(p.h, top + extent);
-    prefetch(x + (plane * p.h + end) * p.w + kPrefetchAhead, fresh);
+    if (end > next) prefetch(x + (plane * p.h + end) * p.w + kPrefetchAhead, fresh);
     for (int64_t row = std::max({int64_t{0}, top, next}); row < end; ++row) {
       const T* const from = x + (plane * p.h + row) * p.w;
       float* const entry = ring + row % s.ring_rows * s.entry;
@@ -260,9 +260,11 @@ HWY_INLINE void pool_pixels(const Pool2d& p, const T* x, int64_t first, int64_t 
   for (int64_t o = first; o < last; ++o) {
     const int64_t image = o / ho, i = o % ho, top = i * p.stride_h - p.pad_h;
     const TapsInside u(top, p.h, p.r, p.dil_h);
-    const T* const ahead = x + (image * p.h + top + p.dil_h * (p.r - 1) + 1) * p.w * depth;
+    const int64_t below = top + p.dil_h * (p.r - 1) + 1;  // the row after the windows
+    const int64_t asked = below > 0 && below < p.h ? fresh : 0;
+    const T* const ahead = x + (image * p.h + below) * p.w * depth;
     for (int64_t j = 0; j < wo; ++j) {
-      prefetch(ahead + j * fresh, fresh);  // of the next row of y
+      prefetch(ahead + j * fresh, asked);  // of the next row of y
       const int64_t left = j * p.stride_w - p.pad_w;
       const TapsInside v(left, p.w, p.s, p.dil_w);
       const WindowPixels window{.first = (top + u.first * p.dil_h) * p.w + left + v.first * p.dil_w,

@@ -134,42 +134,47 @@ void winograd_results(const Conv2d& p, const Tiles& tiles, const float* m, int64
     map<false>(d, wo, finished, plane + (row + i) * wo, static_cast<const float*>(scratch + i * padded));
 }
 
-// The tiles that a block lacks are 0, where sums run over tiles. v: of one channel, from the block's first tile on.
-void clear_missing(const Tiles& tiles, int64_t rows, float* v, int64_t pitch) {
+// The rows of tiles [first_row, last_row) of channels [first, last) in a transformed block: f(plane, row, at), where
+// plane counts through all images and `channels` channels, row through the rows of tiles of an image, and v[at] is the
+// first tile.
+template <class F>
+HWY_INLINE void each_row(const Tiles& tiles, int64_t channels, int64_t first_row, int64_t last_row, int64_t first,
+                         int64_t last, const F& f) {
+  for (int64_t c = first; c < last; ++c)
+    for (int64_t r = first_row; r < last_row; ++r)
+      f(r / tiles.down * channels + c, r % tiles.down, c * tiles.block_tiles() + (r - first_row) * tiles.across);
+}
+// The tiles that a block of `rows` rows lacks are 0, where sums run over tiles.
+void clear_missing(const Tiles& tiles, int64_t channels, int64_t rows, int64_t first, int64_t last, float* v) {
   if (rows == tiles.block_rows) return;
   for (int e = 0; e < kPoints; ++e)
-    std::fill(v + e * pitch + rows * tiles.across, v + e * pitch + tiles.block_tiles(), 0.0f);
+    for (int64_t c = first; c < last; ++c) {
+      float* const of_channel = v + (e * channels + c) * tiles.block_tiles();
+      std::fill(of_channel + rows * tiles.across, of_channel + tiles.block_tiles(), 0.0f);
+    }
 }
 
-// V of one block for rows of tiles [first_row, last_row) of all images and channels [first, last).
 void transform_pixels(const Conv2d& p, const Tiles& tiles, const void* x, int64_t first_row, int64_t last_row,
                       int64_t first, int64_t last, float* scratch, float* v) {
-  const int64_t pitch = p.c * tiles.block_tiles();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    for (int64_t c = first; c < last; ++c) {
-      float* const of_channel = v + c * tiles.block_tiles();
-      for (int64_t r = first_row; r < last_row; ++r) {
-        const T* plane = static_cast<const T*>(x) + (r / tiles.down * p.c + c) * p.h * p.w;
-        winograd_pixels(p, tiles, plane, 2 * (r % tiles.down) - p.pad_h, scratch,
-                        of_channel + (r - first_row) * tiles.across, pitch);
-      }
-      clear_missing(tiles, last_row - first_row, of_channel, pitch);
-    }
+    each_row(tiles, p.c, first_row, last_row, first, last, [&](int64_t plane, int64_t row, int64_t at) HWY_ATTR {
+      winograd_pixels(p, tiles, static_cast<const T*>(x) + plane * p.h * p.w, 2 * row - p.pad_h, scratch, v + at,
+                      p.c * tiles.block_tiles());
+    });
   });
+  clear_missing(tiles, p.c, last_row - first_row, first, last, v);
 }
 
-// y from M of one block, for the output channels [first, last). bias: (k), or null.
 void transform_back(const Conv2d& p, const Tiles& tiles, const float* m, int64_t first_row, int64_t last_row,
                     int64_t first, int64_t last, const void* bias, bool relu, float* scratch, void* y) {
-  const int64_t pitch = p.k * tiles.block_tiles();
+  const float floor = relu ? 0.0f : -std::numeric_limits<float>::infinity();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    for (int64_t k = first; k < last; ++k)
-      for (int64_t r = first_row; r < last_row; ++r) {
-        T* plane = static_cast<T*>(y) + (r / tiles.down * p.k + k) * p.ho() * p.wo();
-        winograd_results(p, tiles, m + k * tiles.block_tiles() + (r - first_row) * tiles.across, pitch,
-                         2 * (r % tiles.down), bias ? element(static_cast<const T*>(bias) + k) : 0.0f,
-                         relu ? 0.0f : -std::numeric_limits<float>::infinity(), scratch, plane);
-      }
+    const T* const of_channels = static_cast<const T*>(bias);
+    each_row(tiles, p.k, first_row, last_row, first, last, [&](int64_t plane, int64_t row, int64_t at) HWY_ATTR {
+      winograd_results(p, tiles, m + at, p.k * tiles.block_tiles(), 2 * row,
+                       bias ? element(of_channels + plane % p.k) : 0.0f, floor, scratch,
+                       static_cast<T*>(y) + plane * p.ho() * p.wo());
+    });
   });
 }
 
@@ -214,21 +219,15 @@ void winograd_gradients(const Conv2d& p, const Tiles& tiles, const T* plane, int
   }
 }
 
-// W of one block for rows of tiles [first_row, last_row) of all images and output channels [first, last).
 void transform_gradients(const Conv2d& p, const Tiles& tiles, const void* dy, int64_t first_row, int64_t last_row,
                          int64_t first, int64_t last, float* scratch, float* w) {
-  const int64_t pitch = p.k * tiles.block_tiles();
   for_float(p.dtype, [&]<class T>() HWY_ATTR {
-    for (int64_t k = first; k < last; ++k) {
-      float* const of_channel = w + k * tiles.block_tiles();
-      for (int64_t r = first_row; r < last_row; ++r) {
-        const T* plane = static_cast<const T*>(dy) + (r / tiles.down * p.k + k) * p.ho() * p.wo();
-        winograd_gradients(p, tiles, plane, 2 * (r % tiles.down), scratch, of_channel + (r - first_row) * tiles.across,
-                           pitch);
-      }
-      clear_missing(tiles, last_row - first_row, of_channel, pitch);
-    }
+    each_row(tiles, p.k, first_row, last_row, first, last, [&](int64_t plane, int64_t row, int64_t at) HWY_ATTR {
+      winograd_gradients(p, tiles, static_cast<const T*>(dy) + plane * p.ho() * p.wo(), 2 * row, scratch, w + at,
+                         p.k * tiles.block_tiles());
+    });
   });
+  clear_missing(tiles, p.k, last_row - first_row, first, last, w);
 }
 
 // dw of the output channels [first, last): G' S G, the transpose of transform_filters. S: (16, k, c), the sum of the

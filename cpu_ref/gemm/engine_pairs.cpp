@@ -57,14 +57,16 @@ bool pairs_are_faster() {
 }
 
 void run_tile_of_pairs(const Tile& t, const Result& r) {
+  alignas(64) float sums[kPairRows * kPairColumns];
+  PairTile pairs{t.rows, t.b_k / 16, t.kc, t.a, t.a_k == 1 ? t.a_line : 0, t.b, sums};
   // Sums to which nothing is done become bf16 in registers. Of few k, what follows takes a third of the time.
   const bool as_they_are = t.last && !t.add && r.alpha == 1 && !r.bias && !r.relu && !r.accumulate;
   if (as_they_are && r.dtype == DType::bf16 && t.columns == kPairColumns && !t.placed) {
-    bf16* to = static_cast<bf16*>(r.c) + t.row * r.step + (r.columns ? r.columns->at(t.column) : t.column);
-    return run_pair_tile({t.rows, 2, t.kc, t.a, t.a_k == 1 ? t.a_line : 0, t.b, nullptr, to, r.step});
+    pairs.halves = static_cast<bf16*>(r.c) + t.row * r.step + (r.columns ? r.columns->at(t.column) : t.column);
+    pairs.halves_step = r.step;
+    return run_pair_tile(pairs);
   }
-  alignas(64) float sums[kPairRows * kPairColumns];
-  run_pair_tile({t.rows, t.b_k / 16, t.kc, t.a, t.a_k == 1 ? t.a_line : 0, t.b, sums});
+  run_pair_tile(pairs);
   store_tile(t, r, sums, kPairColumns);
 }
 

@@ -161,7 +161,7 @@ HWY_INLINE void pool_rows(const Pool2d& p, const T* x, int64_t first, int64_t la
       return slot + step < s.ring_rows ? slot + step : slot + step - s.ring_rows;
     };
     const int64_t slot = (top + u.first * p.dil_h) % s.ring_rows;
-    if (rows == 3) {
+    if (rows == 3) {  // without a loop: most windows of ResNet's pool
       const int64_t second = after(slot), third = after(second);
       down(o, i, [&, second, third](const auto& f) HWY_ATTR {
         f(ring + slot * s.entry);
